@@ -1,0 +1,49 @@
+/*
+ * The resolve step: what a fusion, a sample and the facts of the compiler settle before a key is computed.
+ * A library of pure functions: the front, the worker and a client that compiles by itself agree through it.
+ */
+#ifndef DAEMON_RESOLVE_RESOLVE_H
+#define DAEMON_RESOLVE_RESOLVE_H
+
+#include "kernels_db/kernel_key.h"
+#include "proto/message.h"
+
+/* What is known of one compiler library, from its worker's first message. */
+struct compiler_facts {
+    unsigned major, minor;
+    const int64_t *archs; /* ascending: 75, 80, … */
+    size_t n_archs;
+    uint8_t build[DIGEST_SIZE];
+};
+
+/* The settled request. Texts live in the zone. */
+struct resolved {
+    struct text target; /* "sm_90a" or "compute_90" */
+    enum image_kind image_kind;
+    enum index_type index_type; /* absent for structured code */
+    unsigned max_registers;     /* 0: no limit is sent */
+    unsigned block_size;        /* 0: not given */
+    struct text *args;          /* the final compiler arguments, canonical order */
+    size_t n_args;
+    struct text *key_args; /* those that can change the image */
+    size_t n_key_args;
+    uint8_t modules[64]; /* positions in preamble_modules(), the index module first */
+    size_t n_modules;
+    struct text *names; /* name expressions, one per entry: "fusiond::softmax" */
+    size_t n_names;
+    struct text *warnings; /* sentences for the client */
+    size_t n_warnings;
+    struct text program; /* the assembled translation unit, "fusion.cu" */
+};
+
+/* Check and settle everything (B1.2's order of checks, the index type rules, the target rule, the option table, the
+ * register limit, the modules, the program text). Only the digests of headers are not looked at.
+ * -1 with the error of the first check that fails. */
+int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
+            const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error);
+
+/* The key of a resolved fusion. `headers` are the digests of its headers, in the fusion's order. */
+void resolved_key(const struct fusion *fusion, const struct resolved *resolved, const struct compiler_facts *facts,
+                  const uint8_t (*headers)[DIGEST_SIZE], uint8_t ret[KEY_SIZE]);
+
+#endif

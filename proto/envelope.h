@@ -1,0 +1,45 @@
+/* The array around every message: [0, id, method, params], [1, id, error, result], [2, method, params]. */
+#ifndef PROTO_ENVELOPE_H
+#define PROTO_ENVELOPE_H
+
+#include <msgpack.h>
+#include <stdint.h>
+
+#include "proto/error.h"
+#include "proto/message.h"
+
+enum envelope_kind {
+    ENVELOPE_REQUEST = 0,
+    ENVELOPE_RESPONSE = 1,
+    ENVELOPE_NOTIFICATION = 2,
+};
+
+/* What a frame holds. Everything points into the frame; nothing is decoded yet. */
+struct envelope {
+    enum envelope_kind kind;
+    uint32_t id;        /* request, response */
+    enum method method; /* request; METHOD_UNKNOWN for a name that is not in the table */
+    struct text name;   /* request, notification: the method as it was sent, not NUL-terminated */
+    struct bytes body;  /* the packed params or result (nil beside an error), for message_parse */
+    struct bytes error; /* response: the packed failure map; absent when it is nil */
+};
+
+/* Scan one frame and find its parts, allocating nothing. -1 with MALFORMED; ret->id is the request's id if that much
+ * could be read, else 0, so that an error can be answered. */
+int envelope_read(const uint8_t *frame, size_t size, struct envelope *ret, struct error *error);
+
+/* Append a whole frame, header included, to the buffer. */
+void envelope_write_request(msgpack_sbuffer *out, uint32_t id, enum method method, const void *params);
+void envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, const void *result);
+void envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure);
+
+/* A message of the worker channel: a frame with [2, type name, map]. */
+void envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message);
+/* Read one, which must be of the given type. */
+int envelope_read_message(const uint8_t *frame, size_t size, const struct message_type *type, msgpack_zone *zone,
+                          void *ret, struct error *error);
+
+/* A failure that says what `error` says. The texts point into *error. */
+struct failure failure_of(const struct error *error);
+
+#endif

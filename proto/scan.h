@@ -1,0 +1,15 @@
+/* A look at the bytes of a frame before anything is allocated for them. */
+#ifndef PROTO_SCAN_H
+#define PROTO_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/error.h"
+
+/* 0 when `bytes` is exactly one well-formed MessagePack value within LIMIT_DEPTH, LIMIT_VALUES and LIMIT_MAP, whose
+ * declared lengths and counts all fit in the bytes that follow, whose maps have strings as keys, and which holds no
+ * extension types. Otherwise -1, MALFORMED, with the offset and the reason. Allocates nothing. */
+int scan(const uint8_t *bytes, size_t size, struct error *error);
+
+#endif
