@@ -19,14 +19,14 @@ struct key_part {
 /* Everything a kernel is made from. Pointers are borrowed for the call. Arrays are hashed in the order given, except
  * headers, which are a set: their order never matters. */
 struct key_input {
-    uint8_t build[DIGEST_SIZE];      /* the compiler: library, its builtins, toolkit headers if allowed */
-    struct text target;              /* resolved: "sm_90a", "compute_80" */
+    uint8_t build[DIGEST_SIZE]; /* the compiler: library, its builtins, toolkit headers if allowed */
+    struct text target;         /* resolved: "sm_90a", "compute_80" */
     enum image_kind image_kind;
-    enum index_type index_type;      /* absent for structured code */
+    enum index_type index_type; /* absent for structured code */
     bool structured;
-    const struct text *args;         /* image-relevant compiler arguments, canonical order */
+    const struct text *args; /* image-relevant compiler arguments, canonical order */
     size_t n_args;
-    const struct key_part *modules;  /* preamble modules in front of the code, in order */
+    const struct key_part *modules; /* preamble modules in front of the code, in order */
     size_t n_modules;
     const struct key_part *headers;
     size_t n_headers;

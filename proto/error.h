@@ -20,8 +20,7 @@ struct error {
 };
 
 /* Fill `error` (which may be NULL) and return -1, so that a caller can `return error_set(...)`. */
-int error_set(struct error *error, enum status code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int error_set(struct error *error, enum status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Put "what: " in front of the text, as an error is passed up to someone who knows more. Returns -1. */
 int error_wrap(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -28,8 +28,7 @@ void frame_reader_filled(struct frame_reader *reader, size_t n);
 
 /* The next whole frame: 1 and its payload, valid until frame_reader_room; 0 when more bytes are needed;
  * -1 with FRAME_TOO_LARGE or MALFORMED (an empty frame). After -1 the stream cannot be read any further. */
-int frame_reader_next(struct frame_reader *reader, const uint8_t **ret_payload, size_t *ret_size,
-                      struct error *error);
+int frame_reader_next(struct frame_reader *reader, const uint8_t **ret_payload, size_t *ret_size, struct error *error);
 
 /* Whether bytes of an incomplete frame are held: a deadline runs while this is true. */
 int frame_reader_pending(const struct frame_reader *reader);

@@ -34,7 +34,9 @@ bool text_is(struct text text, const char *string);
 
 #define ENUM(type) enum type { type##_absent = 0,
 #define VALUE(type, name, word, number) name = (number),
-#define ENUM_END(type) };
+#define ENUM_END(type)                                                                                                 \
+    }                                                                                                                  \
+    ;
 #include "proto/enums.def"
 #undef ENUM
 #undef VALUE
@@ -55,17 +57,31 @@ bool text_is(struct text text, const char *string);
 
 #define MESSAGE(type, policy) struct type {
 #define FLAG(m, field) bool field;
-#define NUMBER(m, field, need, max) uint64_t field; bool has_##field;
-#define INTEGER(m, field, need) int64_t field; bool has_##field;
+#define NUMBER(m, field, need, max)                                                                                    \
+    uint64_t field;                                                                                                    \
+    bool has_##field;
+#define INTEGER(m, field, need)                                                                                        \
+    int64_t field;                                                                                                     \
+    bool has_##field;
 #define TEXT(m, field, need, max) struct text field;
 #define BYTES(m, field, need, max) struct bytes field;
-#define DIGEST(m, field, need) uint8_t field[DIGEST_SIZE]; bool has_##field;
+#define DIGEST(m, field, need)                                                                                         \
+    uint8_t field[DIGEST_SIZE];                                                                                        \
+    bool has_##field;
 #define CHOICE(m, field, need, type) enum type field;
-#define TEXTS(m, field, max_items, max) struct text *field; size_t n_##field;
-#define INTEGERS(m, field, max_items) int64_t *field; size_t n_##field;
+#define TEXTS(m, field, max_items, max)                                                                                \
+    struct text *field;                                                                                                \
+    size_t n_##field;
+#define INTEGERS(m, field, max_items)                                                                                  \
+    int64_t *field;                                                                                                    \
+    size_t n_##field;
 #define NESTED(m, field, need, type) struct type *field;
-#define LIST(m, field, max_items, type) struct type *field; size_t n_##field;
-#define MESSAGE_END(type) };
+#define LIST(m, field, max_items, type)                                                                                \
+    struct type *field;                                                                                                \
+    size_t n_##field;
+#define MESSAGE_END(type)                                                                                              \
+    }                                                                                                                  \
+    ;
 #include "proto/messages.def"
 #undef MESSAGE
 #undef FLAG
@@ -168,6 +184,10 @@ void message_encode(const struct message_type *type, const void *message, msgpac
 
 /* Whether two messages hold the same values. */
 bool message_equal(const struct message_type *type, const void *a, const void *b);
+
+/* Whether a field is present, and the word of a CHOICE (NULL when the number has none). */
+bool message_has(const struct message_field *field, const void *message);
+const char *message_word(const struct message_field *field, int value);
 
 /* Print as JSON; digests in hex, other bytes as {"bytes": n}. indent < 0 prints one line. */
 void message_print(const struct message_type *type, const void *message, FILE *out, int indent);

@@ -7,7 +7,12 @@
 
 #define ENUM(type) static const struct word type##_words[] = {
 #define VALUE(type, name, word, number) {word, name},
-#define ENUM_END(type) {NULL, 0}};
+#define ENUM_END(type)                                                                                                 \
+    {                                                                                                                  \
+        NULL, 0                                                                                                        \
+    }                                                                                                                  \
+    }                                                                                                                  \
+    ;
 #include "proto/enums.def"
 #undef ENUM
 #undef VALUE
@@ -46,13 +51,22 @@ static const char *word_of(const struct word *words, int value)
 #define INTEGER(m, field, need) {#field, FIELD_INTEGER, need, AT(m, field), AT(m, has_##field), 0, 0, NULL, NULL},
 #define TEXT(m, field, need, max) {#field, FIELD_TEXT, need, AT(m, field), 0, max, 0, NULL, NULL},
 #define BYTES(m, field, need, max) {#field, FIELD_BYTES, need, AT(m, field), 0, max, 0, NULL, NULL},
-#define DIGEST(m, field, need) {#field, FIELD_DIGEST, need, AT(m, field), AT(m, has_##field), DIGEST_SIZE, 0, NULL, NULL},
+#define DIGEST(m, field, need)                                                                                         \
+    {#field, FIELD_DIGEST, need, AT(m, field), AT(m, has_##field), DIGEST_SIZE, 0, NULL, NULL},
 #define CHOICE(m, field, need, type) {#field, FIELD_CHOICE, need, AT(m, field), 0, 0, 0, NULL, type##_words},
-#define TEXTS(m, field, max_items, max) {#field, FIELD_TEXTS, false, AT(m, field), AT(m, n_##field), max, max_items, NULL, NULL},
-#define INTEGERS(m, field, max_items) {#field, FIELD_INTEGERS, false, AT(m, field), AT(m, n_##field), 0, max_items, NULL, NULL},
+#define TEXTS(m, field, max_items, max)                                                                                \
+    {#field, FIELD_TEXTS, false, AT(m, field), AT(m, n_##field), max, max_items, NULL, NULL},
+#define INTEGERS(m, field, max_items)                                                                                  \
+    {#field, FIELD_INTEGERS, false, AT(m, field), AT(m, n_##field), 0, max_items, NULL, NULL},
 #define NESTED(m, field, need, type) {#field, FIELD_NESTED, need, AT(m, field), 0, 0, 0, &type##_type, NULL},
-#define LIST(m, field, max_items, type) {#field, FIELD_LIST, false, AT(m, field), AT(m, n_##field), 0, max_items, &type##_type, NULL},
-#define MESSAGE_END(m) {NULL, FIELD_FLAG, false, 0, 0, 0, 0, NULL, NULL}};
+#define LIST(m, field, max_items, type)                                                                                \
+    {#field, FIELD_LIST, false, AT(m, field), AT(m, n_##field), 0, max_items, &type##_type, NULL},
+#define MESSAGE_END(m)                                                                                                 \
+    {                                                                                                                  \
+        NULL, FIELD_FLAG, false, 0, 0, 0, 0, NULL, NULL                                                                \
+    }                                                                                                                  \
+    }                                                                                                                  \
+    ;
 #include "proto/messages.def"
 #undef MESSAGE
 #undef MESSAGE_END
@@ -85,8 +99,8 @@ static const char *word_of(const struct word *words, int value)
 #define LIST(...)
 
 #define MESSAGE(m, policy)                                                                                             \
-    const struct message_type m##_type = {#m, policy, sizeof(struct m),                                                \
-                                          sizeof m##_fields / sizeof m##_fields[0] - 1, m##_fields};
+    const struct message_type m##_type = {#m, policy, sizeof(struct m), sizeof m##_fields / sizeof m##_fields[0] - 1,  \
+                                          m##_fields};
 #define MESSAGE_END(m)
 #include "proto/messages.def"
 #undef MESSAGE

@@ -12,4 +12,7 @@
  * extension types. Otherwise -1, MALFORMED, with the offset and the reason. Allocates nothing. */
 int scan(const uint8_t *bytes, size_t size, struct error *error);
 
+/* The bytes that the first value takes; 0 when it is not well-formed. */
+size_t scan_skip(const uint8_t *bytes, size_t size);
+
 #endif
