@@ -145,6 +145,11 @@ fetch_nvrtc() {
 
 # ---- build ----
 
+# The options of build/, one a line: continuous integration takes no warnings.
+build_options() {
+    if [[ ${CI:-} == true ]]; then printf '%s\n' -Dwerror=true; fi
+}
+
 # build DIRECTORY [MESON OPTION…]: configures when needed and compiles. Second runs take a moment.
 build() {
     local directory=$ROOT/$1 wanted="${*:2} CC=${CC:-}" log=$DEPS/log/$1.log
