@@ -1,0 +1,212 @@
+/*
+ * fusiond-compiler: reads jobs from a socket, compiles them with NVRTC, answers. One thread, one job at a time.
+ *
+ *   load the library → one compile to warm it up → shut the process in → worker_ready → { worker_job → worker_result }
+ *
+ * worker_ready comes last, so that a job never reaches a worker that is not shut in, and because it carries how well
+ * it is. The process ends by _exit only: the compiler's exit handlers must not run.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/compiler/channel.h"
+#include "daemon/compiler/crash.h"
+#include "daemon/compiler/job.h"
+#include "daemon/compiler/nvrtc.h"
+#include "daemon/compiler/sandbox.h"
+#include "daemon/compiler/worker.h"
+#include "proto/envelope.h"
+
+#define DIRS_MAX 16
+
+struct options {
+    int fd;
+    bool probe;
+    const char *nvrtc;
+    const char *dirs[DIRS_MAX];
+    size_t n_dirs;
+};
+
+static void complain(const struct error *error)
+{
+    fprintf(stderr, "fusiond-compiler: %s\n", error->text);
+}
+
+static int parse_options(int argc, char **argv, struct options *ret)
+{
+    static const struct option table[] = {
+        {"fd", required_argument, NULL, 'f'},
+        {"nvrtc", required_argument, NULL, 'n'},
+        {"nvrtc-dir", required_argument, NULL, 'd'},
+        {"probe", no_argument, NULL, 'p'},
+        {0},
+    };
+    struct options options = {.fd = -1};
+    char *end;
+    int letter;
+    while ((letter = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        if (letter == 'f') {
+            long fd = strtol(optarg, &end, 10);
+            if (end == optarg || *end != '\0' || fd < 3 || fd > 1 << 20)
+                return -1;
+            options.fd = (int)fd;
+        } else if (letter == 'n') {
+            options.nvrtc = optarg;
+        } else if (letter == 'd' && options.n_dirs < DIRS_MAX) {
+            options.dirs[options.n_dirs++] = optarg;
+        } else if (letter == 'p') {
+            options.probe = true;
+        } else {
+            return -1;
+        }
+    }
+    if (options.fd < 0 || optind != argc)
+        return -1;
+    *ret = options;
+    return 0;
+}
+
+static int send_message(struct channel *channel, const struct message_type *type, const void *message,
+                        struct error *error)
+{
+    msgpack_sbuffer out;
+    msgpack_sbuffer_init(&out);
+    envelope_write_message(&out, type, message);
+    int result = channel_write(channel, out.data, out.size, error);
+    msgpack_sbuffer_destroy(&out);
+    return result;
+}
+
+static int send_ready(struct channel *channel, const struct nvrtc *nvrtc, enum sandbox sandbox, const char *identity,
+                      const uint8_t *build, struct error *error)
+{
+    int64_t archs[NVRTC_MAX_ARCHS];
+    struct worker_ready ready = {
+        .protocol = WORKER_PROTOCOL,
+        .has_protocol = true,
+        .major = (uint64_t)nvrtc->major,
+        .has_major = true,
+        .minor = (uint64_t)nvrtc->minor,
+        .has_minor = true,
+        .archs = archs,
+        .n_archs = nvrtc->n_archs,
+        .library = text_of(nvrtc->path),
+        .identity = text_of(identity),
+        .sandbox = sandbox,
+    };
+    for (size_t i = 0; i < nvrtc->n_archs; i++)
+        archs[i] = nvrtc->archs[i];
+    if (build != NULL) {
+        memcpy(ready.build, build, DIGEST_SIZE);
+        ready.has_build = true;
+    }
+    return send_message(channel, &worker_ready_type, &ready, error);
+}
+
+/* The parent is told in words; it need not read stderr for this. */
+static int refuse(struct channel *channel, const struct error *why)
+{
+    struct error error;
+    struct worker_ready ready = {.protocol = WORKER_PROTOCOL, .has_protocol = true, .error = text_of(why->text)};
+    complain(why);
+    if (send_message(channel, &worker_ready_type, &ready, &error) < 0)
+        complain(&error);
+    return WORKER_EXIT_NO_COMPILER;
+}
+
+/* Answer one job. The exit code if the worker cannot go on, else -1. */
+static int serve(struct channel *channel, const struct nvrtc *nvrtc, const uint8_t *frame, size_t size)
+{
+    struct error error;
+    struct worker_job job;
+    struct worker_result result;
+    int code = -1;
+    msgpack_zone zone;
+    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE)) {
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a job");
+        complain(&error);
+        return WORKER_EXIT_MEMORY;
+    }
+    sandbox_allow_job();
+    if (envelope_read_message(frame, size, &worker_job_type, &zone, &job, &error) < 0)
+        code = WORKER_EXIT_CHANNEL;
+    else if (job_run(nvrtc, &job, &zone, &result, &error) < 0)
+        code = WORKER_EXIT_MEMORY;
+    else if (send_message(channel, &worker_result_type, &result, &error) < 0)
+        code = WORKER_EXIT_CHANNEL;
+    if (code != -1)
+        complain(&error);
+    msgpack_zone_destroy(&zone);
+    return code;
+}
+
+static int serve_all(struct channel *channel, const struct nvrtc *nvrtc)
+{
+    struct error error;
+    const uint8_t *frame;
+    size_t size;
+    for (;;) {
+        int got = channel_read(channel, &frame, &size, &error);
+        if (got == 0)
+            return WORKER_EXIT_DONE;
+        if (got < 0) {
+            complain(&error);
+            return WORKER_EXIT_CHANNEL;
+        }
+        int code = serve(channel, nvrtc, frame, size);
+        if (code != -1)
+            return code;
+    }
+}
+
+static int run(struct channel *channel, const struct options *options)
+{
+    static struct nvrtc nvrtc;
+    struct error error;
+    char identity[512];
+    uint8_t build[DIGEST_SIZE];
+    if (nvrtc_open(&nvrtc, options->nvrtc, options->dirs, options->n_dirs, &error) < 0)
+        return refuse(channel, &error);
+    /* After the library was found, before it looks where it is: line tables hold the folder. */
+    if (chdir("/") < 0)
+        error_set_errno(&error, STATUS_SYSTEM, errno, "chdir /");
+    else if (nvrtc_warm_up(&nvrtc, &error) == 0 && nvrtc_identity(&nvrtc, identity, sizeof identity, &error) == 0 &&
+             (!options->probe || nvrtc_build(&nvrtc, build, &error) == 0))
+        error.code = STATUS_OK;
+    if (error.code != STATUS_OK)
+        return refuse(channel, &error);
+
+    enum sandbox sandbox = sandbox_enter();
+    if (send_ready(channel, &nvrtc, sandbox, identity, options->probe ? build : NULL, &error) < 0) {
+        complain(&error);
+        return WORKER_EXIT_CHANNEL;
+    }
+    return options->probe ? WORKER_EXIT_DONE : serve_all(channel, &nvrtc);
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    struct error error;
+    struct channel channel;
+    if (parse_options(argc, argv, &options) < 0) {
+        fprintf(stderr, "usage: fusiond-compiler --fd N [--nvrtc FILE] [--nvrtc-dir FOLDER]... [--probe]\n"
+                        "A part of fusiond, which starts it; N is a connected Unix stream socket.\n");
+        _exit(WORKER_EXIT_USAGE);
+    }
+    if (sandbox_follow_parent(options.fd) < 0)
+        _exit(WORKER_EXIT_ORPHAN);
+    if (sandbox_prepare(&options.fd, &error) < 0) {
+        complain(&error);
+        _exit(WORKER_EXIT_CHANNEL);
+    }
+    crash_handlers_install(SANDBOX_STACK);
+    channel_init(&channel, options.fd);
+    int code = run(&channel, &options);
+    channel_finish(&channel);
+    _exit(code);
+}

@@ -1,0 +1,233 @@
+#include "daemon/compiler/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <poll.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/compiler/under_asan.h"
+
+enum { CHANNEL = 3 };
+
+int sandbox_follow_parent(int fd)
+{
+    pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* It may have died before the request to be told: then there is another parent now, or the channel is shut. */
+    if (getppid() != parent)
+        return -1;
+    struct pollfd other_end = {.fd = fd, .events = POLLIN};
+    if (poll(&other_end, 1, 0) > 0 && (other_end.revents & POLLHUP))
+        return -1;
+    return 0;
+}
+
+static void close_from(unsigned first)
+{
+    if (syscall(SYS_close_range, first, ~0u, 0) == 0)
+        return;
+    long most = sysconf(_SC_OPEN_MAX);
+    for (int fd = (int)first; fd < (most > 0 ? (int)most : 1024); fd++)
+        close(fd);
+}
+
+static int arrange_descriptors(int fd)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return -1;
+    /* dup2 clears O_CLOEXEC, which is of no matter: this process executes nothing. */
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)
+        return -1;
+    if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(fd, CHANNEL) < 0)
+        return -1;
+    close_from(CHANNEL + 1);
+    return 0;
+}
+
+static void offer_to_oom_killer(void)
+{
+    static const char score[] = "800";
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    /* Raising is always allowed; where /proc is read-only the worker is merely as likely as others. */
+    ssize_t n = write(fd, score, sizeof score - 1);
+    (void)n;
+    close(fd);
+}
+
+static void limit(int resource, rlim_t soft, rlim_t hard)
+{
+    struct rlimit now;
+    if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+        return;
+    if (now.rlim_max != RLIM_INFINITY && hard > now.rlim_max)
+        hard = now.rlim_max;
+    if (soft > hard)
+        soft = hard;
+    struct rlimit wanted = {soft, hard};
+    setrlimit((__rlimit_resource_t)resource, &wanted);
+}
+
+int sandbox_prepare(int *fd, struct error *error)
+{
+    clearenv();
+    if (arrange_descriptors(*fd) < 0)
+        return error_set_errno(error, STATUS_SYSTEM, errno, "arranging the descriptors");
+    *fd = CHANNEL;
+    /* A parent that left, and a file that may not grow, are results of write, not deaths. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
+    /* The main thread's stack grows up to the soft limit of the moment. */
+    limit(RLIMIT_STACK, SANDBOX_STACK, SANDBOX_STACK);
+    offer_to_oom_killer();
+    return 0;
+}
+
+void sandbox_limits(void)
+{
+    if (!UNDER_ASAN)
+        limit(RLIMIT_AS, SANDBOX_MEMORY, SANDBOX_MEMORY);
+    limit(RLIMIT_NOFILE, 16, 16);
+    limit(RLIMIT_CORE, 0, 0);
+    limit(RLIMIT_FSIZE, 0, 0);
+    limit(RLIMIT_STACK, SANDBOX_STACK, SANDBOX_STACK);
+    sandbox_allow_job();
+}
+
+void sandbox_allow_job(void)
+{
+    struct timespec used;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
+        limit(RLIMIT_CPU, (rlim_t)used.tv_sec + 1 + SANDBOX_CPU_S, RLIM_INFINITY);
+}
+
+/* Root's worker must not keep root's rights: raising limits, reading what belongs to others. */
+static void drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    syscall(SYS_capset, &header, none);
+}
+
+/* The rights on files by the version of the interface that brought them; headers may be older than the kernel. */
+static uint64_t landlock_rights(long abi)
+{
+    uint64_t rights = (1ull << 13) - 1;
+    if (abi >= 2)
+        rights |= 1ull << 13; /* refer */
+    if (abi >= 3)
+        rights |= 1ull << 14; /* truncate */
+    if (abi >= 5)
+        rights |= 1ull << 15; /* ioctl on devices */
+    return rights;
+}
+
+int sandbox_landlock(void)
+{
+    /* The structure as later versions extended it; smaller sizes are for older kernels. */
+    struct {
+        uint64_t files, network, scopes;
+    } attributes = {0};
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    if (abi < 1)
+        return -1;
+    size_t size = sizeof attributes.files;
+    attributes.files = landlock_rights(abi);
+    if (abi >= 4) {
+        attributes.network = 3; /* bind and connect of TCP sockets */
+        size += sizeof attributes.network;
+    }
+    if (abi >= 6) {
+        attributes.scopes = 3; /* abstract sockets and signals outside */
+        size += sizeof attributes.scopes;
+    }
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, size, 0);
+    if (ruleset < 0)
+        return -1;
+    long result = syscall(SYS_landlock_restrict_self, ruleset, 0);
+    close(ruleset);
+    return result == 0 ? 0 : -1;
+}
+
+/* Calls of which only some arguments are harmless. */
+static int add_conditional(scmp_filter_ctx filter)
+{
+    const uint64_t self = (uint64_t)getpid();
+    const uint64_t thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+    const uint64_t namespaces =
+        CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+    int failed = 0;
+    /* Memory is never made executable: all code was loaded in the warm-up. */
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    failed |=
+        seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    /* Threads, no processes. The flags of clone3 are in memory where a filter cannot see them; the C library uses
+     * clone when it is told that there is no clone3. */
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                               SCMP_A0(SCMP_CMP_MASKED_EQ, thread | namespaces, thread));
+    /* Asking for limits; the compiler raises its stack to the hard limit, the worker sets its own CPU time. */
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                               SCMP_A2(SCMP_CMP_EQ, 0));
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                               SCMP_A1(SCMP_CMP_EQ, RLIMIT_STACK));
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                               SCMP_A1(SCMP_CMP_EQ, RLIMIT_CPU));
+    /* abort(). */
+    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, self));
+    return failed;
+}
+
+int sandbox_seccomp(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    int failed = filter == NULL;
+    if (failed)
+        return -1;
+    /* All threads; a tree of comparisons instead of a chain, where the library can. */
+    failed |= seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+#define ALLOW(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(name), 0);
+#define HIDE(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOENT), SCMP_SYS(name), 0);
+#define KILL(name) failed |= seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(name), 0);
+#include "daemon/compiler/syscalls.def"
+#undef ALLOW
+#undef HIDE
+#undef KILL
+    failed |= add_conditional(filter);
+    if (!failed)
+        failed = seccomp_load(filter);
+    seccomp_release(filter);
+    return failed ? -1 : 0;
+}
+
+/* Under AddressSanitizer the address space cannot be limited (its shadow is 20 TB) and the run-time opens files and
+ * calls what the list does not have when it reports. Such a build has Landlock and the other limits only, and says
+ * that it is not shut in. */
+enum sandbox sandbox_enter(void)
+{
+    prctl(PR_SET_DUMPABLE, 0);
+    sandbox_limits();
+    drop_capabilities();
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return SANDBOX_NONE;
+    int landlock = sandbox_landlock();
+    if (UNDER_ASAN || sandbox_seccomp() < 0)
+        return SANDBOX_NONE;
+    return landlock == 0 ? SANDBOX_FULL : SANDBOX_SECCOMP;
+}

@@ -1,0 +1,24 @@
+/* What a parent knows of fusiond-compiler beside its messages: protocol number, exit codes, last words on stderr. */
+#ifndef DAEMON_COMPILER_WORKER_H
+#define DAEMON_COMPILER_WORKER_H
+
+/* worker_ready.protocol. Parent and worker are installed together; another number means that they were not. */
+#define WORKER_PROTOCOL 1
+
+/* Exit codes. 0: the parent closed the channel, or --probe was answered. */
+enum worker_exit {
+    WORKER_EXIT_DONE = 0,
+    WORKER_EXIT_USAGE = 2,       /* unknown or missing arguments */
+    WORKER_EXIT_CHANNEL = 3,     /* a frame that makes no sense, or the channel broke */
+    WORKER_EXIT_NO_COMPILER = 4, /* no NVRTC that works; worker_ready.error said so */
+    WORKER_EXIT_MEMORY = 5,      /* memory ran out outside of NVRTC */
+    WORKER_EXIT_ORPHAN = 6,      /* the parent was gone before the worker started */
+};
+
+/* The last line on stderr before the worker dies of SIGSEGV or SIGBUS. Memory that runs out inside NVRTC ends in
+ * NVRTC's own text ("out of memory", "std::bad_alloc") and SIGABRT; CPU time ends in SIGXCPU. */
+#define WORKER_WORDS_STACK "fusiond-compiler: stack overflow"
+#define WORKER_WORDS_STACK_MEMORY "fusiond-compiler: out of memory for the stack"
+#define WORKER_WORDS_CRASH "fusiond-compiler: crashed (bad memory access)"
+
+#endif
