@@ -14,6 +14,7 @@ LINE = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:-\s*)?(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*(?:#\s*skip\S*\s*(.*))?$", re.IGNORECASE)
 SKIP = re.compile(r"\s*(?<!\\)#\s*skip\S*\s*(.*)$", re.IGNORECASE)
 SECONDS = re.compile(r"\s*\(\d+\.\d+s\)\s*$")
+TELLING = re.compile(r"ERROR:|SUMMARY:|runtime error:|Test unit written")
 MESSAGE_LINES = 8
 
 
@@ -35,7 +36,9 @@ class Program:
         elif self.result == "SKIP" and output.strip():
             self.skips.append((self.name, output.strip().splitlines()[-1]))
         else:
-            self.failures.append((self.name, [self.reason(record)] + (output.splitlines() + errors)[-MESSAGE_LINES:]))
+            lines = output.splitlines() + errors
+            telling = [line for line in lines if TELLING.search(line)]
+            self.failures.append((self.name, [self.reason(record)] + (telling or lines)[-MESSAGE_LINES:]))
 
     def reason(self, record):
         if self.result == "TIMEOUT":
