@@ -46,7 +46,7 @@ bool status_retryable(enum status code)
 
 bool status_known(unsigned long long number)
 {
-    return row_of(number) != NULL;
+    return number != STATUS_OK && row_of(number) != NULL;
 }
 
 int error_set(struct error *error, enum status code, const char *format, ...)
@@ -66,15 +66,20 @@ int error_set_errno(struct error *error, enum status code, int number, const cha
     if (error) {
         va_list args;
         char reason[96];
+        const char *name = strerrorname_np(number);
+        if (name)
+            snprintf(reason, sizeof reason, ": %s (%s)", strerrordesc_np(number), name);
+        else
+            snprintf(reason, sizeof reason, ": errno %d", number);
         error->code = code;
         va_start(args, format);
         vsnprintf(error->text, sizeof error->text, format, args);
         va_end(args);
-        const char *name = strerrorname_np(number);
-        snprintf(reason, sizeof reason, ": %s (%s)", strerror(number), name ? name : "?");
+        /* The reason stays whole; a text that leaves it no room is cut. */
         size_t used = strlen(error->text);
-        size_t room = sizeof error->text - 1 - strlen(reason);
-        snprintf(error->text + (used < room ? used : room), sizeof reason, "%s", reason);
+        size_t most = sizeof error->text - 1 - strlen(reason);
+        size_t at = used < most ? used : most;
+        snprintf(error->text + at, sizeof error->text - at, "%s", reason);
     }
     return -1;
 }
@@ -88,7 +93,14 @@ int error_wrap(struct error *error, const char *format, ...)
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, ": %.*s", (int)(sizeof text - used - 3), error->text);
+        size_t room = sizeof text - 1 - used;
+        size_t size = strlen(error->text);
+        if (room > 2) {
+            memcpy(text + used, ": ", 2);
+            size = size < room - 2 ? size : room - 2;
+            memcpy(text + used + 2, error->text, size);
+            text[used + 2 + size] = '\0';
+        }
         memcpy(error->text, text, sizeof text);
     }
     return -1;

@@ -19,7 +19,8 @@ struct error {
     char text[ERROR_TEXT];
 };
 
-/* Fill `error` (which may be NULL) and return -1, so that a caller can `return error_set(...)`. */
+/* Fill `error` (which may be NULL) and return -1, so that a caller can `return error_set(...)`. The arguments must not
+ * point into *error. */
 int error_set(struct error *error, enum status code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Put "what: " in front of the text, as an error is passed up to someone who knows more. Returns -1. */
@@ -35,7 +36,7 @@ const char *status_name(enum status code);
 const char *status_sentence(enum status code);
 /* Whether the same request may succeed later. */
 bool status_retryable(enum status code);
-/* Whether the number is in the table (a peer may send any). */
+/* Whether the number is an error of the table (a peer may send any). */
 bool status_known(unsigned long long number);
 
 #endif
