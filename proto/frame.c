@@ -5,10 +5,9 @@
 
 #include "proto/limits.h"
 
-/* The first buffer: most requests fit. */
+/* The first buffer: most requests fit. One that grew beyond it for a large frame is given back once it is empty, so
+ * that an idle connection holds no more than this. */
 #define FIRST_CAPACITY (16u << 10)
-/* A buffer that grew beyond this for one large frame is given back once it is empty. */
-#define KEEP_CAPACITY (64u << 10)
 
 void frame_reader_init(struct frame_reader *reader, size_t limit)
 {
@@ -26,31 +25,49 @@ static void compact(struct frame_reader *reader)
 {
     if (reader->start == 0)
         return;
-    if (reader->start < reader->end)
-        memmove(reader->buffer, reader->buffer + reader->start, reader->end - reader->start);
+    memmove(reader->buffer, reader->buffer + reader->start, reader->end - reader->start);
     reader->end -= reader->start;
     reader->start = 0;
 }
 
-uint8_t *frame_reader_room(struct frame_reader *reader, size_t *ret_room)
+/* Nothing is held: start over, with a small buffer. */
+static void rewind_empty(struct frame_reader *reader)
 {
-    compact(reader);
-    if (reader->end == 0 && reader->capacity > KEEP_CAPACITY) {
+    reader->start = reader->end = 0;
+    if (reader->capacity > FIRST_CAPACITY) {
         free(reader->buffer);
         reader->buffer = NULL;
         reader->capacity = 0;
     }
-    if (reader->end == reader->capacity) {
-        size_t capacity = reader->capacity ? 2 * reader->capacity : FIRST_CAPACITY;
-        size_t most = reader->limit + LIMIT_FRAME_HEADER;
-        if (capacity > most && most > reader->capacity)
-            capacity = most;
-        uint8_t *buffer = realloc(reader->buffer, capacity);
-        if (!buffer)
-            return NULL;
-        reader->buffer = buffer;
-        reader->capacity = capacity;
-    }
+}
+
+/* A larger buffer, up to one whole frame of the largest size. */
+static int grow(struct frame_reader *reader)
+{
+    size_t most = reader->limit + LIMIT_FRAME_HEADER;
+    size_t capacity = 2 * reader->capacity;
+    if (capacity < FIRST_CAPACITY)
+        capacity = FIRST_CAPACITY;
+    if (capacity > most)
+        capacity = most;
+    if (capacity <= reader->capacity)
+        return -1;
+    uint8_t *buffer = realloc(reader->buffer, capacity);
+    if (!buffer)
+        return -1;
+    reader->buffer = buffer;
+    reader->capacity = capacity;
+    return 0;
+}
+
+uint8_t *frame_reader_room(struct frame_reader *reader, size_t *ret_room)
+{
+    if (reader->start == reader->end)
+        rewind_empty(reader);
+    else
+        compact(reader);
+    if (reader->end == reader->capacity && grow(reader) < 0)
+        return NULL;
     *ret_room = reader->capacity - reader->end;
     return reader->buffer + reader->end;
 }
@@ -63,6 +80,8 @@ void frame_reader_filled(struct frame_reader *reader, size_t n)
 int frame_reader_next(struct frame_reader *reader, const uint8_t **ret_payload, size_t *ret_size, struct error *error)
 {
     size_t held = reader->end - reader->start;
+    if (held == 0)
+        rewind_empty(reader);
     if (held < LIMIT_FRAME_HEADER)
         return 0;
     const uint8_t *at = reader->buffer + reader->start;
