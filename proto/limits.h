@@ -26,6 +26,8 @@
 #define LIMIT_VALUES 131072u
 /* Keys in one map: above the largest message, and small enough for a quadratic duplicate check. */
 #define LIMIT_MAP 96u
+/* One key: above the longest field name, and short enough that the same check compares few bytes. */
+#define LIMIT_KEY 64u
 /* File descriptors in one frame. */
 #define LIMIT_FDS 4u
 

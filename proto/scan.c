@@ -83,7 +83,7 @@ static struct head head_of(uint8_t type)
     case 0xde:
     case 0xdf:
         return (struct head){SHAPE_MAP, (size_t)2 << (type - 0xde), 0};
-    default: /* never used (0xc1) and the extension types */
+    default: /* 0xc1, which the format never uses, and the extension types */
         return (struct head){SHAPE_REFUSED, 0, 0};
     }
 }
@@ -95,7 +95,8 @@ static int step(struct cursor *cursor, bool key, struct head *ret_head)
         return refuse(cursor, "the value is cut off");
     struct head head = head_of(cursor->at[cursor->offset]);
     if (head.shape == SHAPE_REFUSED)
-        return refuse(cursor, "extension types are not used here");
+        return refuse(cursor, cursor->at[cursor->offset] == 0xc1 ? "no value begins with this byte"
+                                                                 : "extension types are not used here");
     if (key && head.shape != SHAPE_STRING)
         return refuse(cursor, "a map's key must be a string");
     size_t left = cursor->size - cursor->offset - 1;
@@ -110,6 +111,8 @@ static int step(struct cursor *cursor, bool key, struct head *ret_head)
     case SHAPE_BYTES:
         if (head.count > left)
             return refuse(cursor, "a string is longer than the rest of the frame");
+        if (key && head.count > LIMIT_KEY)
+            return refuse(cursor, "a map's key is too long");
         cursor->offset += 1 + head.extra + (size_t)head.count;
         break;
     case SHAPE_ARRAY:
@@ -140,6 +143,7 @@ static int walk(struct cursor *cursor)
     for (size_t values = 1;; values++) {
         struct head head = {SHAPE_SCALAR, 0, 0};
         bool key = depth && levels[depth - 1].map && levels[depth - 1].left % 2 == 0;
+        size_t start = cursor->offset;
         if (values > LIMIT_VALUES)
             return refuse(cursor, "the frame holds too many values");
         if (step(cursor, key, &head) < 0)
@@ -147,8 +151,10 @@ static int walk(struct cursor *cursor)
         if (depth)
             levels[depth - 1].left--;
         if (head.shape == SHAPE_ARRAY || head.shape == SHAPE_MAP) {
-            if (depth == LIMIT_DEPTH)
+            if (depth == LIMIT_DEPTH) {
+                cursor->offset = start;
                 return refuse(cursor, "values are nested too deeply");
+            }
             bool map = head.shape == SHAPE_MAP;
             levels[depth++] = (struct level){map ? 2 * head.count : head.count, map};
         }
