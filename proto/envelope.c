@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "proto/frame.h"
+#include "proto/pack.h"
 #include "proto/scan.h"
 
 /* ---- reading ----
@@ -59,19 +60,27 @@ static int malformed(struct error *error, const char *what)
     return error_set(error, STATUS_MALFORMED, "envelope: %s", what);
 }
 
-/* The error of a response: nil or a map. */
-static int read_error(const uint8_t **at, const uint8_t *end, struct envelope *ret, struct error *error)
+/* Whether a value is a map, by its type byte. */
+static bool is_map(uint8_t type)
 {
-    if (**at == 0xc0) {
-        *at += 1;
+    return (type >= 0x80 && type <= 0x8f) || type == 0xde || type == 0xdf;
+}
+
+#define NIL 0xc0
+
+/* Error and result of a response: nil and the result, or a map and nil. */
+static int read_outcome(const uint8_t *at, const uint8_t *end, struct envelope *ret, struct error *error)
+{
+    if (*at == NIL) {
+        ret->body = (struct bytes){at + 1, (size_t)(end - at - 1)};
         return 0;
     }
-    const uint8_t *start = *at;
-    size_t size = scan_skip(start, (size_t)(end - start));
-    if (size == 0)
+    if (!is_map(*at))
         return malformed(error, "the error is neither nil nor a map");
-    ret->error = (struct bytes){start, size};
-    *at += size;
+    if (end[-1] != NIL || at + scan_skip(at, (size_t)(end - at)) + 1 != end)
+        return malformed(error, "the result beside an error must be nil");
+    ret->error = (struct bytes){at, (size_t)(end - at - 1)};
+    ret->body = (struct bytes){end - 1, 1};
     return 0;
 }
 
@@ -96,14 +105,13 @@ int envelope_read(const uint8_t *frame, size_t size, struct envelope *ret, struc
             return malformed(error, "the id must be an unsigned 32-bit integer");
         ret->id = (uint32_t)id;
     }
-    if (ret->kind == ENVELOPE_RESPONSE) {
-        if (read_error(&at, end, ret, error) < 0)
-            return -1;
-    } else {
-        if (read_string(&at, &ret->name) < 0 || ret->name.size > LIMIT_METHOD)
-            return malformed(error, "the method must be a string of at most 32 bytes");
-        ret->method = method_of(ret->name);
-    }
+    if (ret->kind == ENVELOPE_RESPONSE)
+        return read_outcome(at, end, ret, error);
+    struct text name;
+    if (read_string(&at, &name) < 0 || name.size > LIMIT_METHOD)
+        return malformed(error, "the method must be a string of at most 32 bytes");
+    ret->name = name;
+    ret->method = method_of(name);
     ret->body = (struct bytes){at, (size_t)(end - at)};
     return 0;
 }
@@ -114,28 +122,37 @@ int envelope_read_message(const uint8_t *frame, size_t size, const struct messag
     struct envelope envelope;
     if (envelope_read(frame, size, &envelope, error) < 0)
         return -1;
-    if (envelope.kind != ENVELOPE_NOTIFICATION || !text_is(envelope.name, type->name))
-        return error_set(error, STATUS_MALFORMED, "\"%.*s\" where %s is expected",
-                         envelope.name.at ? (int)envelope.name.size : 0, envelope.name.at ? envelope.name.at : "",
-                         type->name);
+    if (envelope.kind != ENVELOPE_NOTIFICATION)
+        return error_set(error, STATUS_MALFORMED, "a request or a response where %s is expected", type->name);
+    if (!text_is(envelope.name, type->name)) {
+        char name[LIMIT_METHOD + 1];
+        return error_set(error, STATUS_MALFORMED, "\"%s\" where %s is expected",
+                         text_show(envelope.name, name, sizeof name), type->name);
+    }
     return message_parse(type, envelope.body.at, envelope.body.size, zone, ret, error);
 }
 
 /* ---- writing ---- */
 
 /* Leave room for the header; the payload's size is known at the end. */
-static size_t begin(msgpack_sbuffer *out, msgpack_packer *packer)
+static void begin(struct pack *pack, msgpack_sbuffer *out, size_t items, enum envelope_kind kind)
 {
-    size_t start = out->size;
     static const char header[LIMIT_FRAME_HEADER];
-    msgpack_sbuffer_write(out, header, sizeof header);
-    msgpack_packer_init(packer, out, msgpack_sbuffer_write);
-    return start;
+    pack_begin(pack, out);
+    pack->packer.callback(pack->packer.data, header, sizeof header);
+    msgpack_pack_array(&pack->packer, items);
+    msgpack_pack_uint8(&pack->packer, (uint8_t)kind);
 }
 
-static void end(msgpack_sbuffer *out, size_t start)
+static int end(struct pack *pack)
 {
-    frame_header((uint8_t *)out->data + start, out->size - start - LIMIT_FRAME_HEADER);
+    size_t size = pack->out->size - pack->start - LIMIT_FRAME_HEADER;
+    if (!pack->failed && size > LIMIT_FRAME_WORKER)
+        pack->failed = true; /* nobody would read it */
+    if (pack_end(pack) < 0)
+        return -1;
+    frame_header((uint8_t *)pack->out->data + pack->start, size);
+    return 0;
 }
 
 static void pack_string(msgpack_packer *packer, const char *string)
@@ -145,51 +162,43 @@ static void pack_string(msgpack_packer *packer, const char *string)
     msgpack_pack_str_body(packer, string, size);
 }
 
-void envelope_write_request(msgpack_sbuffer *out, uint32_t id, enum method method, const void *params)
+int envelope_write_request(msgpack_sbuffer *out, uint32_t id, enum method method, const void *params)
 {
-    msgpack_packer packer;
-    size_t start = begin(out, &packer);
-    msgpack_pack_array(&packer, 4);
-    msgpack_pack_uint8(&packer, ENVELOPE_REQUEST);
-    msgpack_pack_uint32(&packer, id);
-    pack_string(&packer, methods[method].name);
-    message_encode(methods[method].request, params, &packer);
-    end(out, start);
+    struct pack pack;
+    begin(&pack, out, 4, ENVELOPE_REQUEST);
+    msgpack_pack_uint32(&pack.packer, id);
+    pack_string(&pack.packer, methods[method].name);
+    message_encode(methods[method].request, params, &pack.packer);
+    return end(&pack);
 }
 
-void envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, const void *result)
+int envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, const void *result)
 {
-    msgpack_packer packer;
-    size_t start = begin(out, &packer);
-    msgpack_pack_array(&packer, 4);
-    msgpack_pack_uint8(&packer, ENVELOPE_RESPONSE);
-    msgpack_pack_uint32(&packer, id);
-    msgpack_pack_nil(&packer);
-    message_encode(methods[method].reply, result, &packer);
-    end(out, start);
+    struct pack pack;
+    begin(&pack, out, 4, ENVELOPE_RESPONSE);
+    msgpack_pack_uint32(&pack.packer, id);
+    msgpack_pack_nil(&pack.packer);
+    message_encode(methods[method].reply, result, &pack.packer);
+    return end(&pack);
 }
 
-void envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure)
+int envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure)
 {
-    msgpack_packer packer;
-    size_t start = begin(out, &packer);
-    msgpack_pack_array(&packer, 4);
-    msgpack_pack_uint8(&packer, ENVELOPE_RESPONSE);
-    msgpack_pack_uint32(&packer, id);
-    message_encode(&failure_type, failure, &packer);
-    msgpack_pack_nil(&packer);
-    end(out, start);
+    struct pack pack;
+    begin(&pack, out, 4, ENVELOPE_RESPONSE);
+    msgpack_pack_uint32(&pack.packer, id);
+    message_encode(&failure_type, failure, &pack.packer);
+    msgpack_pack_nil(&pack.packer);
+    return end(&pack);
 }
 
-void envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message)
+int envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message)
 {
-    msgpack_packer packer;
-    size_t start = begin(out, &packer);
-    msgpack_pack_array(&packer, 3);
-    msgpack_pack_uint8(&packer, ENVELOPE_NOTIFICATION);
-    pack_string(&packer, type->name);
-    message_encode(type, message, &packer);
-    end(out, start);
+    struct pack pack;
+    begin(&pack, out, 3, ENVELOPE_NOTIFICATION);
+    pack_string(&pack.packer, type->name);
+    message_encode(type, message, &pack.packer);
+    return end(&pack);
 }
 
 struct failure failure_of(const struct error *error)

@@ -29,6 +29,9 @@ struct bytes {
 #define TEXT_OF(literal) ((struct text){(literal), sizeof(literal) - 1})
 struct text text_of(const char *string); /* NULL gives an absent text */
 bool text_is(struct text text, const char *string);
+/* For a sentence or a log line: a NUL-terminated copy, cut to `room` bytes, with ? for all but printable ASCII, so that
+ * a peer's bytes can neither forge a line nor break the encoding. Returns ret. */
+const char *text_show(struct text text, char *ret, size_t room);
 
 /* ---- the enums of enums.def ---- */
 
@@ -179,7 +182,7 @@ int message_decode(const struct message_type *type, const msgpack_object *map, m
                    struct error *error);
 
 /* Append the message as a map. Absent fields are not written. The result is canonical: fields in the table's order,
- * shortest integers; equal messages give equal bytes. */
+ * shortest integers; equal messages give equal bytes. A write that fails is the packer's to remember (proto/pack.h). */
 void message_encode(const struct message_type *type, const void *message, msgpack_packer *packer);
 
 /* Whether two messages hold the same values. */
@@ -187,13 +190,16 @@ bool message_equal(const struct message_type *type, const void *a, const void *b
 
 /* Whether a field is present, and the word of a CHOICE (NULL when the number has none). */
 bool message_has(const struct message_field *field, const void *message);
+/* The size of one item of TEXTS, INTEGERS or LIST. */
+size_t message_item_size(const struct message_field *field);
 const char *message_word(const struct message_field *field, int value);
 
 /* Print as JSON; digests in hex, other bytes as {"bytes": n}. indent < 0 prints one line. */
 void message_print(const struct message_type *type, const void *message, FILE *out, int indent);
 
-/* The message as packed bytes: what a frame carries and what the database stores. */
-void message_pack(const struct message_type *type, const void *message, msgpack_sbuffer *out);
+/* Append the message as packed bytes: what a frame carries and what the database stores. -1 when memory ran out; the
+ * buffer then holds what it held before. */
+int message_pack(const struct message_type *type, const void *message, msgpack_sbuffer *out);
 
 /* And back. `bytes` must have passed scan() (envelope_read does that for a whole frame), be exactly one value, and
  * outlive *ret, whose BYTES point into it. Contract of message_decode. */

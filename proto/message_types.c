@@ -38,6 +38,15 @@ static const char *word_of(const struct word *words, int value)
 #undef VALUE
 #undef ENUM_END
 
+/* Decoding and encoding copy an int in and out of a CHOICE. */
+#define ENUM(type) _Static_assert(sizeof(enum type) == sizeof(int), "enum " #type " has an int's size");
+#define VALUE(type, name, word, number)
+#define ENUM_END(type)
+#include "proto/enums.def"
+#undef ENUM
+#undef VALUE
+#undef ENUM_END
+
 /* ---- fields ----
  * A message without fields still needs an array, so each ends with an empty row that n_fields does not count. */
 
@@ -98,7 +107,9 @@ static const char *word_of(const struct word *words, int value)
 #define NESTED(...)
 #define LIST(...)
 
+/* The decoder marks the fields it has seen in LIMIT_MAP places. */
 #define MESSAGE(m, policy)                                                                                             \
+    _Static_assert(sizeof m##_fields / sizeof m##_fields[0] - 1 <= LIMIT_MAP, #m " has too many fields");              \
     const struct message_type m##_type = {#m, policy, sizeof(struct m), sizeof m##_fields / sizeof m##_fields[0] - 1,  \
                                           m##_fields};
 #define MESSAGE_END(m)
