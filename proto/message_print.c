@@ -16,6 +16,35 @@ static void print_break(const struct printer *printer, int depth)
         fprintf(printer->out, "\n%*s", printer->indent * depth, "");
 }
 
+/* The bytes of the UTF-8 character that begins here: 0 when it is none, overlong, a surrogate or beyond U+10FFFF. */
+static size_t utf8_length(const unsigned char *at, size_t size)
+{
+    size_t n = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    if (n > size)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f))
+        return 0;
+    if ((at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* One character, or a replacement for a byte that begins none. Returns the bytes taken. */
+static size_t print_character(FILE *out, const unsigned char *at, size_t size)
+{
+    size_t n = utf8_length(at, size);
+    if (n == 0) {
+        fputs("\\ufffd", out);
+        return 1;
+    }
+    fwrite(at, 1, n, out);
+    return n;
+}
+
+/* JSON is UTF-8; a text from a peer may be anything. */
 static void print_string(FILE *out, const char *at, size_t size)
 {
     fputc('"', out);
@@ -30,7 +59,7 @@ static void print_string(FILE *out, const char *at, size_t size)
         else if (c < 0x20 || c == 0x7f)
             fprintf(out, "\\u%04x", c);
         else
-            fputc(c, out);
+            i += print_character(out, (const unsigned char *)at + i, size - i) - 1;
     }
     fputc('"', out);
 }

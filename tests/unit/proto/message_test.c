@@ -121,3 +121,97 @@ Test(message, prints_as_json)
     cr_assert_str_eq(out, "{\"code\": 40, \"name\": \"COMPILE_FAILED\", \"text\": \"a \\\"b\\\"\\n\"}\n");
     free(out);
 }
+
+static void expect_print(const struct message_type *type, const void *message, int indent, const char *text)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&out, &size);
+    cr_assert_not_null(stream);
+    message_print(type, message, stream, indent);
+    fclose(stream);
+    cr_assert_str_eq(out, text);
+    free(out);
+}
+
+Test(message, prints_indented)
+{
+    int64_t sizes[] = {1, -2};
+    struct sample_tensor tensors[] = {{.sizes = sizes, .n_sizes = 2}, {0}};
+    struct text entries[] = {TEXT_OF("a"), TEXT_OF("b")};
+    struct launch launch = {.dynamic_shared_memory = TEXT_OF("4")};
+    struct fusion fusion = {.code = TEXT_OF("x"),
+                            .entries = entries,
+                            .n_entries = 2,
+                            .structured = true,
+                            .index_type = INDEX_TYPE_INT32,
+                            .launch = &launch};
+    struct compile_request request = {.fusion = &fusion, .sample = tensors, .n_sample = 2};
+    expect_print(&compile_request_type, &request, 1,
+                 "{\n"
+                 " \"fusion\": {\n"
+                 "  \"code\": \"x\",\n"
+                 "  \"entries\": [\n"
+                 "   \"a\",\n"
+                 "   \"b\"\n"
+                 "  ],\n"
+                 "  \"structured\": true,\n"
+                 "  \"index_type\": \"int32\",\n"
+                 "  \"launch\": {\n"
+                 "   \"dynamic_shared_memory\": \"4\"\n"
+                 "  }\n"
+                 " },\n"
+                 " \"sample\": [\n"
+                 "  {\n"
+                 "   \"sizes\": [1, -2]\n"
+                 "  },\n"
+                 "  {}\n"
+                 " ]\n"
+                 "}\n");
+    struct blob_put_request put = {.bytes = {(const uint8_t *)"abc", 3}};
+    expect_print(&blob_put_request_type, &put, -1, "{\"bytes\": {\"bytes\": 3}}\n");
+    struct blob_put_reply reply = {.has_digest = true, .digest = {0xab, 1}};
+    expect_print(&blob_put_reply_type, &reply, -1,
+                 "{\"digest\": \"ab01000000000000000000000000000000000000000000000000000000000000\"}\n");
+}
+
+/* JSON is UTF-8, whatever a label holds. */
+Test(message, prints_what_is_no_utf8_as_replacements)
+{
+    static const struct {
+        const char *text, *printed;
+    } rows[] = {
+        {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"a\xff", "a\\ufffd"},
+        {"\xc3", "\\ufffd"},
+        {"\xc0\xaf", "\\ufffd\\ufffd"},
+        {"\xe0\x80\x80", "\\ufffd\\ufffd\\ufffd"},
+        {"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"},
+        {"\xf0\x80\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xe2\x82z", "\\ufffd\\ufffdz"},
+        {"\x01\x7f\t\\", "\\u0001\\u007f\\t\\\\"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct failure failure = {.text = text_of(rows[i].text)};
+        char expected[128];
+        snprintf(expected, sizeof expected, "{\"text\": \"%s\"}\n", rows[i].printed);
+        expect_print(&failure_type, &failure, -1, expected);
+    }
+}
+
+Test(message, shown_texts_are_printable)
+{
+    char shown[8];
+    cr_assert_str_eq(text_show(TEXT_OF("a\nb\0\xff~ "), shown, sizeof shown), "a?b??~ ");
+    cr_assert_str_eq(text_show(TEXT_OF("longer than that"), shown, sizeof shown), "longer ");
+    cr_assert_str_eq(text_show((struct text){0}, shown, sizeof shown), "");
+    EXPECT_ERROR(compile_request_type,
+                 "\x81\xa7"
+                 "fus\nion\x01",
+                 STATUS_UNKNOWN_FIELD, "fus?ion: compile_request has no such field");
+    EXPECT_ERROR(compile_request_type,
+                 "\x81\xa6"
+                 "fusion\x81\xaaindex_type\xa3i\x1b[",
+                 STATUS_INVALID_FIELD, "fusion.index_type: \"i?[\" is none of int32, int64");
+}
