@@ -126,6 +126,19 @@ static int ask(struct nvrtc *nvrtc, struct error *error)
     return 0;
 }
 
+/* NVRTC opens its second file by a bare name. In a folder that the loader does not search (a wheel's) it is only found
+ * if it is loaded already. That it is missing shows at the warm-up, in NVRTC's own words. */
+static void load_builtins(const struct nvrtc *nvrtc)
+{
+    char path[PATH_MAX];
+    const char *slash = strrchr(nvrtc->path, '/');
+    int folder = slash ? (int)(slash - nvrtc->path) : 0;
+    int n =
+        snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", folder, nvrtc->path, nvrtc->major, nvrtc->minor);
+    if (n > 0 && (size_t)n < sizeof path)
+        dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 int nvrtc_open(struct nvrtc *ret, const char *path, const char *const *dirs, size_t n_dirs, struct error *error)
 {
     struct nvrtc nvrtc = {0};
@@ -135,6 +148,7 @@ int nvrtc_open(struct nvrtc *ret, const char *path, const char *const *dirs, siz
     /* After a failure the library stays loaded: its static objects do not survive dlclose, and the process ends. */
     if (bind_symbols(&nvrtc, library, error) < 0 || ask(&nvrtc, error) < 0)
         return -1;
+    load_builtins(&nvrtc);
     *ret = nvrtc;
     return 0;
 }
