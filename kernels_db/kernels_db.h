@@ -21,7 +21,10 @@ struct kernels_db_stats {
 
 /* Open or create `<directory>/kernels.db`. The directory must exist. A damaged file, or one of a newer schema, is
  * renamed aside (`kernels.db.damaged-<time>`, with its -wal) and a new one started; `ret_notice` (NULL or 512 bytes)
- * then holds one sentence about it, else "". -1 with DATABASE when nothing can be opened. */
+ * then holds one sentence about it, else "". -1 with DATABASE when nothing can be opened.
+ *
+ * Damage that shows later fails the call that meets it, with DATABASE; the next call, of any kind, moves the file aside
+ * and starts a new one. After any error the database may be used on. */
 int kernels_db_open(const char *directory, struct kernels_db **ret, char *ret_notice, struct error *error);
 /* NULL is fine. Checkpoints. */
 void kernels_db_close(struct kernels_db *db);
