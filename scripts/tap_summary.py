@@ -31,6 +31,9 @@ class Program:
         errors = [line for line in (record.get("stderr") or "").splitlines() if line.strip()]
         if self.read_tap(output):
             self.judge(record, errors)
+            telling = [line for line in errors if TELLING.search(line)]
+            if self.failures and telling:
+                self.failures[-1][1].extend(["on stderr:"] + telling[:MESSAGE_LINES])
         elif self.result == "OK":
             self.passed = 1  # a program whose exit status is its report
         elif self.result == "SKIP" and output.strip():
@@ -73,7 +76,9 @@ class Program:
                     self.skips.append((name, skip[1].strip() or "no reason given"))
                 else:
                     self.passed += 1
-            elif message is not None and line.strip() not in ("---", "...", "failures:", "", "#"):
+            elif line.strip() == "..." or line.startswith("#"):
+                message = None
+            elif message is not None and line.strip() not in ("---", "failures:", ""):
                 if len(message) < MESSAGE_LINES and not line.strip().startswith("assertions:"):
                     message.append(re.sub(r"\s*\|\+?$", "", line.strip()))
         self.missing = self.planned - max(seen, 0)
