@@ -25,7 +25,8 @@ extern const size_t preamble_count;
 /* The modules that `code` needs: those that provide one of its identifiers (comments, strings and character literals
  * aside), and what these need in turn. Writes their positions in preamble_modules(), ascending; returns how many.
  * The two index modules (index_int32, index_int64) are left out: the caller puts exactly one in front when the
- * result is not empty or the code names the index type. */
+ * result is not empty (it never is when the code names the index type, since both need a module). Linear in `size`,
+ * allocates nothing. */
 size_t preamble_closure(const char *code, size_t size, uint8_t ret[PREAMBLE_MAX]);
 
 /* Position of a module by name; -1 when there is none. */
