@@ -1,0 +1,194 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/fusion.h"
+#include "client/fusionctl/compile.h"
+#include "client/fusionctl/print.h"
+#include "client/fusionctl/verbs.h"
+#include "client/kernel.h"
+
+/* ---- shared with run ---- */
+
+bool compile_option(struct compile_settings *settings, int option)
+{
+    static const char *const names[] = {
+        ['t'] = "target", ['b'] = "compile.block_size", ['r'] = "compile.max_registers", ['i'] = "index_type"};
+    if (option == 'D') {
+        if (settings->n_defines == MAX_SETTINGS)
+            return false;
+        settings->defines[settings->n_defines++] = optarg;
+        return true;
+    }
+    if (option == 'd') {
+        long long deadline;
+        if (!parse_number("--deadline", optarg, 1, 3600000, &deadline))
+            return false;
+        settings->deadline_ms = (uint32_t)deadline;
+        return true;
+    }
+    if (option < 0 || (size_t)option >= sizeof names / sizeof names[0] || !names[option] ||
+        settings->n_fields == MAX_SETTINGS)
+        return false;
+    settings->fields[settings->n_fields++] = (struct compile_field){names[option], optarg};
+    return true;
+}
+
+static int add_define(struct fusiond_fusion *fusion, const char *define, struct fusiond_error *error)
+{
+    char *name = strdup(define);
+    if (!name)
+        abort();
+    char *equals = strchr(name, '=');
+    if (equals)
+        *equals = '\0';
+    int result = fusiond_fusion_add_define(fusion, name, equals ? equals + 1 : NULL, error);
+    free(name);
+    return result;
+}
+
+int compile_load(const char *path, const struct compile_settings *settings, struct fusiond_fusion **ret,
+                 struct fusiond_error *error)
+{
+    struct fusiond_fusion *fusion;
+    if (fusiond_fusion_load(path, &fusion, error) < 0)
+        return -1;
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < settings->n_fields; i++)
+        result = fusiond_fusion_set_option(fusion, settings->fields[i].name, settings->fields[i].value, error);
+    for (size_t i = 0; result == 0 && i < settings->n_defines; i++)
+        result = add_define(fusion, settings->defines[i], error);
+    if (result < 0) {
+        fusiond_fusion_destroy(fusion);
+        return -1;
+    }
+    *ret = fusion;
+    return 0;
+}
+
+void compile_print_failure(const struct fusiond_connection *connection, const struct fusiond_fusion *fusion)
+{
+    bool colours = print_colours(stderr);
+    size_t n = fusiond_failure_diagnostics(connection);
+    for (size_t i = 0; i < n; i++) {
+        struct fusiond_diagnostic diagnostic = fusiond_failure_diagnostic(connection, i);
+        bool is_error = strcmp(diagnostic.severity, "error") == 0;
+        const char *file = diagnostic.file;
+        if (file && strcmp(file, "fusion.cu") == 0 && fusion->code_path)
+            file = fusion->code_path;
+        if (file)
+            fprintf(stderr, "%s:", file);
+        if (file && diagnostic.line)
+            fprintf(stderr, "%u:", diagnostic.line);
+        if (file && diagnostic.line && diagnostic.column)
+            fprintf(stderr, "%u:", diagnostic.column);
+        fprintf(stderr, "%s%s%s:%s %s\n", file ? " " : "", colours ? is_error ? "\033[1;31m" : "\033[1;35m" : "",
+                diagnostic.severity, colours ? "\033[0m" : "", diagnostic.text);
+    }
+    if (n == 0)
+        fputs(fusiond_failure_log(connection), stderr);
+}
+
+/* ---- the verb ---- */
+
+static void print_kernel(const char *path, const struct fusiond_kernel *kernel)
+{
+    char size[PRINT_ROOM], took[PRINT_ROOM], queued[PRINT_ROOM];
+    const char *label = fusiond_kernel_label(kernel);
+    const char *index_type = fusiond_kernel_index_type(kernel);
+    printf("%s  %.12s  %s%s%s  %s %s", *label ? label : path, fusiond_kernel_key(kernel), fusiond_kernel_target(kernel),
+           *index_type ? " " : "", index_type, fusiond_kernel_image_kind(kernel),
+           print_size(kernel->message.image_size, size));
+    for (size_t i = 0; i < fusiond_kernel_entries(kernel); i++) {
+        struct fusiond_entry entry = fusiond_kernel_entry(kernel, i);
+        if (entry.registers >= 0)
+            printf("  %s: %lld registers", entry.name, (long long)entry.registers);
+        if (entry.spill_stores > 0 || entry.spill_loads > 0)
+            printf(", spills %lld + %lld bytes", (long long)entry.spill_stores, (long long)entry.spill_loads);
+    }
+    printf("  %s", fusiond_kernel_outcome(kernel));
+    if (fusiond_kernel_compile_ns(kernel) > 0)
+        printf(" in %s (queued %s)", print_time(fusiond_kernel_compile_ns(kernel), took),
+               print_time(fusiond_kernel_queue_ns(kernel), queued));
+    printf("%s\n", fusiond_kernel_stored(kernel) ? "" : ", not stored");
+    for (size_t i = 0; i < fusiond_kernel_warnings(kernel); i++)
+        fprintf(stderr, "%s: warning: %s\n", path, fusiond_kernel_warning(kernel, i));
+}
+
+static void print_json(const char *path, const struct fusiond_kernel *kernel)
+{
+    fputs("{\"file\": ", stdout);
+    print_json_string(path, stdout);
+    printf(", \"outcome\": \"%s\", \"stored\": %s, \"queue_ns\": %llu, \"compile_ns\": %llu, \"kernel\": ",
+           fusiond_kernel_outcome(kernel), fusiond_kernel_stored(kernel) ? "true" : "false",
+           (unsigned long long)fusiond_kernel_queue_ns(kernel), (unsigned long long)fusiond_kernel_compile_ns(kernel));
+    message_print(&kernel_type, &kernel->message, stdout, -1);
+    puts("}");
+}
+
+static int compile_one(struct fusiond_connection *connection, const char *path, struct compile_settings *settings,
+                       bool json)
+{
+    struct fusiond_fusion *fusion;
+    struct fusiond_kernel *kernel;
+    struct fusiond_error error;
+    struct fusiond_compile_options options = {.deadline_ms = settings->deadline_ms,
+                                              .parts = settings->log ? FUSIOND_LOG : 0};
+    if (compile_load(path, settings, &fusion, &error) < 0)
+        return fail(&error);
+    int result = 0;
+    if (fusiond_compile(connection, fusion, &options, &kernel, &error) < 0) {
+        compile_print_failure(connection, fusion);
+        fprintf(stderr, "%s: ", path);
+        result = fail(&error);
+    } else {
+        if (json)
+            print_json(path, kernel);
+        else
+            print_kernel(path, kernel);
+        if (settings->log && !json && fusiond_kernel_log(kernel))
+            fputs(fusiond_kernel_log(kernel), stdout);
+        fusiond_kernel_destroy(kernel);
+    }
+    fusiond_fusion_destroy(fusion);
+    return result;
+}
+
+static int run(int argc, char **argv, struct common *common)
+{
+    static const struct option options[] = {COMPILE_OPTIONS, {"log", no_argument, NULL, 'l'}, COMMON_OPTIONS, {0}};
+    struct compile_settings settings = {0};
+    int option, result = 0;
+    while ((option = getopt_long(argc, argv, COMPILE_LETTERS, options, NULL)) != -1) {
+        if (common_take(common, option))
+            continue;
+        if (option == 'l')
+            settings.log = true;
+        else if (!compile_option(&settings, option))
+            return usage_error(&verb_compile, NULL);
+    }
+    if (!common_check(&verb_compile, common, argc - optind, 1, 1 << 20, &result))
+        return result;
+    struct fusiond_connection *connection = connect_daemon(common, &result);
+    if (!connection)
+        return result;
+    /* All files are tried; the first failure gives the exit code. */
+    for (int i = optind; i < argc; i++) {
+        int one = compile_one(connection, argv[i], &settings, common->json);
+        result = result ? result : one;
+        if (one == EXIT_UNREACHABLE)
+            break;
+    }
+    fusiond_close(connection);
+    return result;
+}
+
+const struct verb verb_compile = {
+    .name = "compile",
+    .summary = "compile fusion files, or find them compiled",
+    .help = "usage: fusionctl compile FILE… [options]\n\n"
+            "Each FILE is a fusion file: JSON beside its code (docs/fusion-file.md). Errors of the compiler are\n"
+            "printed with your own file name and lines.\n\n" COMPILE_HELP
+            "      --log             print the compiler's log\n" COMMON_HELP,
+    .run = run,
+};

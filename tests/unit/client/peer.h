@@ -1,0 +1,46 @@
+/* A daemon that follows a script, in a thread of the test: real frames over a real socket. */
+#ifndef TESTS_UNIT_CLIENT_PEER_H
+#define TESTS_UNIT_CLIENT_PEER_H
+
+#include <pthread.h>
+
+#include "proto/envelope.h"
+#include "proto/frame.h"
+#include "proto/message.h"
+
+struct peer {
+    char directory[64];
+    char path[128];
+    int listener;
+    int fd; /* the connection; -1: none */
+    struct frame_reader reader;
+    msgpack_zone *zone; /* of everything that was read */
+    int fds[LIMIT_FDS]; /* that came with the last request */
+    size_t n_fds;
+    pthread_t thread;
+    void (*script)(struct peer *peer);
+    void *data; /* the test's own */
+};
+
+/* Listen, and run the script in a thread. */
+void peer_start(struct peer *peer, void (*script)(struct peer *peer), void *data);
+/* Wait for the script's end and clean up. */
+void peer_join(struct peer *peer);
+
+/* For the script: accept a connection (closing the one before). */
+void peer_accept(struct peer *peer);
+/* Accept and answer hello. */
+void peer_greet(struct peer *peer);
+/* Read a request, which must be of this method; *ret is filled (may be NULL). Returns its id. */
+uint32_t peer_expect(struct peer *peer, enum method method, void *ret);
+/* The connection must end now. */
+void peer_expect_end(struct peer *peer);
+void peer_reply(struct peer *peer, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds);
+void peer_fail(struct peer *peer, uint32_t id, const struct failure *failure);
+void peer_send(struct peer *peer, const void *bytes, size_t size, const int *fds, size_t n_fds);
+void peer_hang_up(struct peer *peer);
+
+/* A memfd of these bytes with these seals. */
+int peer_memfd(const void *bytes, size_t size, int seals);
+
+#endif
