@@ -16,14 +16,16 @@ struct compiler_facts {
     uint8_t build[DIGEST_SIZE];
 };
 
-/* The settled request. Texts live in the zone. */
+/* The settled request. Texts live in the zone, as far as they are not the fusion's. */
 struct resolved {
     struct text target; /* "sm_90a" or "compute_90" */
     enum image_kind image_kind;
-    enum index_type index_type; /* absent for structured code */
-    unsigned max_registers;     /* 0: no limit is sent */
-    unsigned block_size;        /* 0: not given */
-    struct text *args;          /* the final compiler arguments, canonical order */
+    enum index_type index_type;  /* absent for code that cannot depend on it: structured, or without the preamble */
+    unsigned max_registers;      /* what the compiler is told; 0: no limit is sent. Always 0 for PTX */
+    unsigned block_size;         /* 0: not given */
+    unsigned load_max_registers; /* for PTX, what the driver is to be told when it loads; 0: nothing */
+    int load_opt_level;          /* the same; -1: nothing */
+    struct text *args;           /* the final compiler arguments, canonical order */
     size_t n_args;
     struct text *key_args; /* those that can change the image */
     size_t n_key_args;
@@ -33,16 +35,21 @@ struct resolved {
     size_t n_names;
     struct text *warnings; /* sentences for the client */
     size_t n_warnings;
-    struct text program; /* the assembled translation unit, "fusion.cu" */
+    struct text program;           /* the assembled translation unit, "fusion.cu" */
+    size_t code_at;                /* where the fusion's code begins in it */
+    struct key_part *header_parts; /* one per header; resolved_key() fills in the digests */
 };
 
 /* Check and settle everything (B1.2's order of checks, the index type rules, the target rule, the option table, the
  * register limit, the modules, the program text). Only the digests of headers are not looked at.
- * -1 with the error of the first check that fails. */
+ * `sample` describes every tensor and output parameter in the order of params, and then the intermediates; the words of
+ * fusion->target are in target.h, among them "cc_9.0" for a device of that compute capability.
+ * -1 with the error of the first check that fails; *ret is then untouched. The fusion must outlive *ret. */
 int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
             const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error);
 
-/* The key of a resolved fusion. `headers` are the digests of its headers, in the fusion's order. */
+/* The key of a resolved fusion, with the facts it was resolved with. `headers` are the digests of its headers, in the
+ * fusion's order. */
 void resolved_key(const struct fusion *fusion, const struct resolved *resolved, const struct compiler_facts *facts,
                   const uint8_t (*headers)[DIGEST_SIZE], uint8_t ret[KEY_SIZE]);
 

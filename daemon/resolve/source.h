@@ -1,0 +1,30 @@
+/* The translation unit that the compiler gets: the fusion's code and what stands around it. */
+#ifndef DAEMON_RESOLVE_SOURCE_H
+#define DAEMON_RESOLVE_SOURCE_H
+
+#include "daemon/resolve/resolve.h"
+
+/* The namespace around unstructured code, and what its entries are called from outside. */
+#define SOURCE_NAMESPACE "fusiond"
+#define SOURCE_PREFIX SOURCE_NAMESPACE "::"
+
+/*
+ * Structured code, and unstructured code that uses nothing of the preamble, gets no includes. Otherwise the index
+ * module comes first and then the closure of the identifiers used, each included exactly once:
+ *
+ *     #include "fusiond/index_int32.cuh"
+ *     #include "fusiond/tensor.cuh"
+ *     namespace fusiond {
+ *     #line 1 "fusion.cu"
+ *     <code>
+ *     }
+ *
+ * Includes stand in front of everything, as precompiled headers need it. The namespace has a name, so that the lowered
+ * names of kernels are the same in every process. Structured code is just `#line 1 "fusion.cu"` and the code.
+ *
+ * Sets program, code_at, modules, n_modules, names, n_names, and index_type: index_type_absent when no module is in
+ * front, as the code then cannot depend on it. */
+int source_write(const struct fusion *fusion, enum index_type index_type, msgpack_zone *zone, struct resolved *ret,
+                 struct error *error);
+
+#endif

@@ -1,0 +1,191 @@
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "daemon/resolve/target.h"
+#include "tests/unit/resolve/fixture.h"
+
+struct settled_case {
+    unsigned major, minor;
+    const char *target;
+    enum image_kind wanted;
+    const char *settled;
+};
+
+static void expect_settled(const struct settled_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct compiler_facts facts = facts_of(cases[i].major, cases[i].minor);
+        struct target target;
+        struct error error = {0};
+        char name[TARGET_TEXT];
+        if (target_settle(text_of(cases[i].target), cases[i].wanted, &facts, &target, &error))
+            cr_expect(false, "%s, NVRTC %u.%u: %s", cases[i].target, cases[i].major, cases[i].minor, error.text);
+        else
+            cr_expect_str_eq(target_name(&target, name), cases[i].settled, "%s, NVRTC %u.%u: %s", cases[i].target,
+                             cases[i].major, cases[i].minor, name);
+    }
+}
+
+#define NONE image_kind_absent
+#define CUBIN IMAGE_KIND_CUBIN
+#define PTX IMAGE_KIND_PTX
+
+Test(target, B2_2_target_explicit)
+{
+    static const struct settled_case cases[] = {
+        {13, 0, "sm_75", NONE, "sm_75"},
+        {13, 0, "sm_90", NONE, "sm_90"},
+        {13, 0, "sm_90", CUBIN, "sm_90"},
+        {13, 0, "sm_90a", NONE, "sm_90a"},
+        {13, 0, "sm_121a", NONE, "sm_121a"},
+        {13, 0, "sm_100f", NONE, "sm_100f"},
+        {12, 9, "sm_100f", NONE, "sm_100f"},
+        {12, 0, "sm_90a", NONE, "sm_90a"},
+        {11, 8, "sm_90", NONE, "sm_90"},
+        {13, 0, "sm_90", PTX, "compute_90"},
+        {13, 0, "sm_90a", PTX, "compute_90a"},
+        {13, 0, "sm_100f", PTX, "compute_100f"},
+        {13, 0, "compute_80", NONE, "compute_80"},
+        {13, 0, "compute_80", PTX, "compute_80"},
+        {13, 0, "compute_90a", NONE, "compute_90a"},
+    };
+    expect_settled(cases, ARRAY_SIZE(cases));
+}
+
+Test(target, B2_2_target_clamp)
+{
+    static const struct settled_case cases[] = {
+        /* In the list: SASS for it, with the suffix from 9.0 on. */
+        {13, 0, "cc_7.5", NONE, "sm_75"},
+        {13, 0, "cc_8.9", NONE, "sm_89"},
+        {13, 0, "cc_9.0", NONE, "sm_90a"},
+        {13, 0, "cc_10.0", NONE, "sm_100a"},
+        {13, 0, "cc_12.1", NONE, "sm_121a"},
+        {13, 0, "cc_9.0", PTX, "compute_90a"},
+        {13, 0, "cc_8.0", PTX, "compute_80"},
+        /* The suffix begins with NVRTC 12.0. */
+        {11, 8, "cc_9.0", NONE, "sm_90"},
+        /* Above the newest: the newest, as PTX, without suffix. This is also an NVRTC older than the device. */
+        {13, 0, "cc_12.9", NONE, "compute_121"},
+        {13, 0, "cc_13.0", NONE, "compute_121"},
+        {12, 0, "cc_10.0", NONE, "compute_90"},
+        {12, 0, "cc_12.0", NONE, "compute_90"},
+        {11, 2, "cc_9.0", NONE, "compute_86"},
+        {11, 2, "cc_8.9", NONE, "compute_86"},
+        {11, 8, "cc_9.9", PTX, "compute_90"},
+        /* Missing in between: the nearest lower of the same major as SASS. */
+        {12, 0, "cc_8.8", NONE, "sm_87"},
+        {13, 0, "cc_8.5", NONE, "sm_80"},
+        {13, 0, "cc_10.1", NONE, "sm_100"},
+        {13, 0, "cc_10.9", CUBIN, "sm_103"},
+        {13, 0, "cc_9.5", NONE, "sm_90"},
+        {13, 0, "cc_9.5", PTX, "compute_90"},
+        /* Missing in between, with nothing lower of the same major: PTX of the nearest lower. */
+        {13, 0, "cc_7.9", NONE, "sm_75"},
+    };
+    expect_settled(cases, ARRAY_SIZE(cases));
+
+    static const int64_t gap[] = {75, 86, 103, 120};
+    struct compiler_facts facts = {.major = 13, .minor = 0, .archs = gap, .n_archs = ARRAY_SIZE(gap)};
+    struct target target;
+    struct error error;
+    char name[TARGET_TEXT];
+    cr_assert_eq(target_settle(TEXT_OF("cc_8.0"), NONE, &facts, &target, &error), 0);
+    cr_expect_str_eq(target_name(&target, name), "compute_75");
+    cr_expect_eq(target.device, 80);
+    cr_assert_eq(target_settle(TEXT_OF("cc_10.0"), NONE, &facts, &target, &error), 0);
+    cr_expect_str_eq(target_name(&target, name), "compute_86");
+    cr_expect_eq(target.suffix, 0);
+}
+
+struct refused_case {
+    unsigned major, minor;
+    const char *target;
+    enum image_kind wanted;
+    enum status code;
+    const char *names[2]; /* what the message must name */
+};
+
+static void expect_refused(const struct refused_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct compiler_facts facts = facts_of(cases[i].major, cases[i].minor);
+        struct target target, before;
+        struct error error = {0};
+        memset(&target, 0x5a, sizeof target);
+        before = target;
+        cr_assert_eq(target_settle(text_of(cases[i].target), cases[i].wanted, &facts, &target, &error), -1, "%s",
+                     cases[i].target);
+        cr_expect_eq(error.code, cases[i].code, "%s: %s", cases[i].target, error.text);
+        cr_expect_eq(memcmp(&target, &before, sizeof target), 0, "%s: ret was touched", cases[i].target);
+        for (size_t k = 0; k < 2 && cases[i].names[k]; k++)
+            cr_expect_neq(strstr(error.text, cases[i].names[k]), NULL, "\"%s\" does not name \"%s\"", error.text,
+                          cases[i].names[k]);
+    }
+}
+
+#define ALL_13_0 "75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121"
+
+Test(target, B2_2_target_refused)
+{
+    static const struct refused_case cases[] = {
+        {13, 0, "sm_70", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_70", ALL_13_0}},
+        {13, 0, "sm_101", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_101", ALL_13_0}},
+        {13, 0, "compute_70", NONE, STATUS_UNSUPPORTED_TARGET, {"compute_70", ALL_13_0}},
+        {12, 0, "sm_100", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_100", "NVRTC 12.0"}},
+        {13, 0, "cc_7.0", NONE, STATUS_UNSUPPORTED_TARGET, {"cc_7.0", ALL_13_0}},
+        {11, 2, "cc_3.0", NONE, STATUS_UNSUPPORTED_TARGET, {"cc_3.0", "35, 37"}},
+        {13, 0, "sm_89a", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_89a", "90"}},
+        {11, 8, "sm_90a", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90a", "12.0"}},
+        {13, 0, "sm_90f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90f", "100"}},
+        {12, 8, "sm_90f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90f", "100"}},
+        {13, 0, "cc_13.0", CUBIN, STATUS_UNSUPPORTED_TARGET, {"cc_13.0", "PTX"}},
+        {13, 0, "compute_80", CUBIN, STATUS_INVALID_OPTION, {"compute_80", "cubin"}},
+        {13, 0, "host", NONE, STATUS_UNSUPPORTED, {"host", "yet"}},
+    };
+    expect_refused(cases, ARRAY_SIZE(cases));
+}
+
+Test(target, B2_2_target_malformed)
+{
+    static const char *const words[] = {
+        "",        "sm_",      "sm_090",  "sm_90b",  "sm_90aa", "sm_90 ",   " sm_90", "SM_90",
+        "sm_9000", "sm_-90",   "sm_9.0",  "sm90",    "90",      "cc_90",    "cc_9",   "cc_9.",
+        "cc_.0",   "cc_9.10",  "cc_9.0a", "cc_09.0", "cc_0.9",  "cc_100.0", "gpu",    "compute",
+        "host ",   "compute_", "sm_0",    "sm_1e1",  "sm_90\n", "cc_9.x",   "hosts",
+    };
+    struct compiler_facts facts = facts_of(13, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        struct target target;
+        struct error error = {0};
+        cr_expect_eq(target_settle(text_of(words[i]), NONE, &facts, &target, &error), -1, "\"%s\"", words[i]);
+        cr_expect_eq(error.code, STATUS_INVALID_FIELD, "\"%s\": %s", words[i], error.text);
+    }
+    struct target target;
+    struct error error = {0};
+    cr_expect_eq(target_settle((struct text){0}, NONE, &facts, &target, &error), -1);
+    cr_expect_eq(error.code, STATUS_MISSING_FIELD);
+}
+
+Test(target, B2_2_family_suffix_needs_its_compiler)
+{
+    static const int64_t archs[] = {90, 100};
+    struct compiler_facts facts = {.major = 12, .minor = 8, .archs = archs, .n_archs = 2};
+    struct target target;
+    struct error error = {0};
+    cr_expect_eq(target_settle(TEXT_OF("sm_100f"), NONE, &facts, &target, &error), -1);
+    cr_expect_eq(error.code, STATUS_UNSUPPORTED_TARGET);
+    cr_expect_neq(strstr(error.text, "12.9"), NULL, "%s", error.text);
+    facts.minor = 9;
+    cr_expect_eq(target_settle(TEXT_OF("sm_100f"), NONE, &facts, &target, &error), 0);
+}
+
+Test(target, B2_2_compiler_without_a_list)
+{
+    struct compiler_facts facts = {.major = 11, .minor = 0};
+    struct target target;
+    struct error error = {0};
+    cr_expect_eq(target_settle(TEXT_OF("cc_9.0"), NONE, &facts, &target, &error), -1);
+    cr_expect_eq(error.code, STATUS_UNSUPPORTED_TARGET);
+    cr_expect_neq(strstr(error.text, "NVRTC 11.0"), NULL, "%s", error.text);
+}
