@@ -1,0 +1,72 @@
+/*
+ * A supervised child process: spawned with a channel to it, its stderr bounded, ended by SIGKILL when it must end.
+ * One module for every executable that the daemon starts.
+ *
+ *   child_start ──► on_frame … ──► on_exit      (once, when the process is reaped and its output read)
+ *                     ▲    └── child_kill        (asks; on_exit still comes)
+ */
+#ifndef DAEMON_BASE_CHILD_H
+#define DAEMON_BASE_CHILD_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "daemon/base/channel.h"
+
+/* What is kept of a child's stderr: its last words are at the beginning (the first thing that went wrong). */
+#define CHILD_STDERR 4096
+
+struct child;
+
+struct child_exit {
+    int status;            /* exit status, when not killed by a signal */
+    int signal;            /* 0 or the signal that ended it */
+    bool killed;           /* by child_kill */
+    const char *complaint; /* its stderr, bounded, NUL-terminated, control characters replaced */
+};
+
+struct child_events {
+    /* A frame from the child. */
+    void (*on_frame)(struct child *child, const uint8_t *frame, size_t size);
+    /* The process is gone and reaped, its stderr is read to the end, nothing else will be called; the memory may be
+     * freed. Called exactly once after a successful child_start, on the loop. */
+    void (*on_exit)(struct child *child, const struct child_exit *exit);
+};
+
+/* Embedded in its owner. */
+struct child {
+    uv_process_t process;
+    uv_pipe_t complaints;
+    struct channel channel;
+    uv_timer_t deadline;
+    char text[CHILD_STDERR];
+    size_t text_size;
+    int open_handles; /* those whose close callback is still to come */
+    bool reaped;
+    bool killed;
+    bool channel_open;
+    struct child_exit exit;
+    const struct child_events *events;
+    void *owner;
+    void (*on_deadline)(struct child *child);
+};
+
+/* Start `path` with the arguments (argv[0] included, NULL at the end), an empty environment, the channel as its
+ * descriptor 3, and /dev/null as stdin and stdout. -1 with SYSTEM, and then nothing is called back. */
+int child_start(struct child *child, uv_loop_t *loop, const char *path, char **argv, size_t in_limit,
+                const struct child_events *events, void *owner, struct error *error);
+
+/* Send a frame. */
+void child_send(struct child *child, const char *bytes, size_t size);
+
+/* Call back once after `ms`, unless disarmed. */
+void child_arm(struct child *child, uint64_t ms, void (*on_deadline)(struct child *child));
+void child_disarm(struct child *child);
+
+/* SIGKILL. Harmless when it is gone already. */
+void child_kill(struct child *child);
+
+/* "killed by SIGSEGV: <first line of stderr>" */
+void child_describe_exit(const struct child_exit *exit, char *ret, size_t room);
+
+#endif
