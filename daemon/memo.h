@@ -1,0 +1,42 @@
+/*
+ * From the bytes of a request to its key, without decoding, resolving or hashing it again. The bytes themselves are
+ * kept and compared, so two requests are never mistaken for each other.
+ */
+#ifndef DAEMON_MEMO_H
+#define DAEMON_MEMO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/list.h"
+#include "proto/message.h"
+
+/* Which parts of a kernel a reply carries beside the metadata. */
+struct parts {
+    bool image;
+    bool ptx;
+    bool log;
+    bool code;
+};
+
+struct memo_entry;
+
+struct memo {
+    struct memo_entry *by_hash;
+    struct list lru;
+    uint64_t bytes;
+    uint64_t limit;
+    uint64_t seed;
+    struct stats_reply *stats;
+};
+
+void memo_init(struct memo *memo, uint64_t limit, struct stats_reply *stats);
+void memo_finish(struct memo *memo);
+/* Forget everything: the compiler has changed, and with it every key. */
+void memo_clear(struct memo *memo);
+
+/* The key and parts of a request with exactly these bytes; false when they were not seen. */
+bool memo_find(struct memo *memo, struct bytes request, uint8_t ret_key[DIGEST_SIZE], struct parts *ret_parts);
+void memo_add(struct memo *memo, struct bytes request, const uint8_t key[DIGEST_SIZE], struct parts parts);
+
+#endif

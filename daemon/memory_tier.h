@@ -1,0 +1,64 @@
+/* Kernels held in memory, bounded by bytes, the least recently used going first. */
+#ifndef DAEMON_MEMORY_TIER_H
+#define DAEMON_MEMORY_TIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
+#include "daemon/base/list.h"
+#include "proto/message.h"
+
+/* A kernel in a namespace: the uid that it belongs to, and its key. Compared as bytes, so it must have no padding. */
+struct kernel_id {
+    uint64_t owner;
+    uint8_t key[DIGEST_SIZE];
+};
+
+/* A kernel in memory. Owned by whoever is making it, then by the store. */
+struct held_kernel {
+    UT_hash_handle hh;
+    struct list lru;
+    struct kernel_id id;
+    struct kernel kernel; /* with image, ptx, log and code; everything in the zone */
+    msgpack_zone zone;
+    uint64_t bytes; /* what it is charged for */
+    uint64_t last_used_s;
+    bool stored;  /* committed to the database */
+    bool used;    /* since last_used_s was written to the database */
+    int image_fd; /* a sealed memfd of the image, made when first asked for; -1 */
+    int ptx_fd;
+};
+
+struct memory_tier {
+    struct held_kernel *by_id;
+    struct list lru; /* the least recently used first */
+    uint64_t limit;
+    struct stats_reply *stats;
+    size_t n_fds;
+    size_t max_fds;
+};
+
+/* A new, empty kernel; NULL when memory ran out. Its zone is ready. */
+struct held_kernel *held_kernel_create(const struct kernel_id *id);
+/* NULL is fine. */
+void held_kernel_destroy(struct held_kernel *kernel);
+
+void memory_tier_init(struct memory_tier *tier, uint64_t limit, struct stats_reply *stats);
+/* Frees all kernels. */
+void memory_tier_finish(struct memory_tier *tier);
+
+/* NULL when absent. Moves it to the end of the queue for eviction. */
+struct held_kernel *memory_tier_find(struct memory_tier *tier, const struct kernel_id *id);
+
+/* Hold the kernel, which is the tier's from now on, in place of one with the same id; evict others beyond the limit,
+ * each passed to `on_evict` (may be NULL) first. */
+void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
+                      void (*on_evict)(struct held_kernel *kernel, void *context), void *context);
+
+/* A sealed memfd of the image or the PTX, owned by the tier and good until control returns to the loop. -1, with
+ * errno, when it cannot be made. */
+int memory_tier_image_fd(struct memory_tier *tier, struct held_kernel *kernel);
+int memory_tier_ptx_fd(struct memory_tier *tier, struct held_kernel *kernel);
+
+#endif
