@@ -1,0 +1,238 @@
+#include "daemon/compile/flight.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/require.h"
+#include "daemon/compile/product.h"
+#include "proto/envelope.h"
+
+enum flight_state {
+    FLIGHT_LOOKING_UP,
+    FLIGHT_COMPILING,
+    FLIGHT_COMMITTING,
+};
+
+struct flight {
+    UT_hash_handle hh;
+    struct kernel_id id;
+    enum flight_state state;
+    struct flights *flights;
+    struct plan *plan;
+    struct list passengers;
+    struct bytes *header_texts;
+    struct store_lookup lookup;
+    struct pool_job job;
+    struct store_commit commit;
+    uint64_t queue_ns;
+    uint64_t compile_ns;
+};
+
+/* ---- landing ---- */
+
+static size_t count_passengers(const struct flight *flight)
+{
+    size_t n = 0;
+    for (const struct list *link = flight->passengers.next; link != &flight->passengers; link = link->next)
+        n++;
+    return n;
+}
+
+/* Answer everybody, and be gone. */
+static void land(struct flight *flight, struct landing *landing)
+{
+    struct flights *flights = flight->flights;
+    enum outcome outcome = landing->outcome;
+    struct list *link;
+
+    /* Out of the table first: who asks again from now on finds the kernel, or starts anew. */
+    HASH_DEL(flights->by_id, flight);
+    flights->stats->flights--;
+    landing->queue_ns = flight->queue_ns;
+    landing->compile_ns = flight->compile_ns;
+    while ((link = list_pop(&flight->passengers))) {
+        struct passenger *passenger = container_of(link, struct passenger, link);
+        passenger->flight = NULL;
+        if (!passenger->leads && outcome != OUTCOME_HIT_DATABASE)
+            flights->stats->joined_total++;
+        landing->outcome = passenger->leads || outcome != OUTCOME_COMPILED ? outcome : OUTCOME_JOINED;
+        passenger->on_landing(passenger, landing);
+    }
+    msgpack_sbuffer_destroy(&flight->job.frame);
+    plan_destroy(flight->plan);
+    free(flight);
+    flights->on_landed(flights->owner);
+}
+
+static void land_with_failure(struct flight *flight, const struct failure *failure)
+{
+    struct landing landing = {.failure = failure};
+    land(flight, &landing);
+}
+
+static void land_with_error(struct flight *flight, const struct error *error)
+{
+    struct failure failure = failure_of(error);
+    land_with_failure(flight, &failure);
+}
+
+/* ---- the log: one line per compile ---- */
+
+static void log_compile(const struct flight *flight, const char *result)
+{
+    char hex[KEY_HEX];
+    const struct fusion *fusion = flight->plan->request.fusion;
+    key_to_hex(flight->id.key, hex);
+    log_event(LOG_INFO, "compile",
+              "result=%s key=%.16s entry=\"%.64s\" label=\"%.64s\" target=%s ms=%.1f queue_ms=%.1f "
+              "waiters=%zu",
+              result, hex, fusion->entries[0].at, fusion->label.at ? fusion->label.at : "",
+              flight->plan->resolved.target.at, (double)flight->compile_ns / 1e6, (double)flight->queue_ns / 1e6,
+              count_passengers(flight));
+}
+
+/* ---- the steps ---- */
+
+static void on_committed(struct store_commit *commit, struct held_kernel *kernel, bool stored)
+{
+    struct flight *flight = container_of(commit, struct flight, commit);
+    struct landing landing = {.kernel = kernel, .outcome = OUTCOME_COMPILED, .stored = stored};
+    log_compile(flight, stored ? "ok" : "ok_not_stored");
+    land(flight, &landing);
+}
+
+static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome)
+{
+    struct flight *flight = container_of(job, struct flight, job);
+    struct stats_reply *stats = flight->flights->stats;
+    struct held_kernel *kernel = NULL;
+    struct error error = outcome->error;
+
+    flight->queue_ns = outcome->queue_ns;
+    flight->compile_ns = outcome->compile_ns;
+    stats->queue_ns_total += outcome->queue_ns;
+    stats->compile_ns_total += outcome->compile_ns;
+    if (outcome->result && outcome->result->result == 0)
+        kernel = product_of(flight->plan, &flight->id, outcome, &error);
+    if (kernel) {
+        stats->compiles_total++;
+        flight->state = FLIGHT_COMMITTING;
+        flight->commit = (struct store_commit){kernel, flight->header_texts, on_committed};
+        kernel_store_commit(flight->flights->store, &flight->commit);
+        return;
+    }
+    stats->compiles_failed_total++;
+    if (error.code == STATUS_OK) {
+        struct failure failure = product_failure(outcome->result, &error);
+        log_compile(flight, "rejected");
+        land_with_failure(flight, &failure);
+    } else {
+        log_compile(flight, status_name(error.code));
+        land_with_error(flight, &error);
+    }
+}
+
+static void compile(struct flight *flight)
+{
+    struct flights *flights = flight->flights;
+    struct header_digest *missing = NULL;
+    size_t n_missing = 0;
+    struct error error;
+
+    flight->state = FLIGHT_COMPILING;
+    if (plan_collect_headers(flight->plan, flights->blobs, &flight->header_texts, &missing, &n_missing, &error) < 0) {
+        struct failure failure = failure_of(&error);
+        failure.missing = missing;
+        failure.n_missing = n_missing;
+        land_with_failure(flight, &failure);
+        return;
+    }
+    if (plan_write_job(flight->plan, flight->header_texts, &flight->job.frame) < 0) {
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a compile job");
+        land_with_error(flight, &error);
+        return;
+    }
+    flight->job.deadline_ms = flight->plan->request.deadline_ms;
+    flight->job.done = on_compiled;
+    if (pool_submit(flights->pool, &flight->job, &error) < 0)
+        land_with_error(flight, &error);
+}
+
+static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel)
+{
+    struct flight *flight = container_of(lookup, struct flight, lookup);
+    struct stats_reply *stats = flight->flights->stats;
+    if (kernel) {
+        struct landing landing = {.kernel = kernel, .outcome = OUTCOME_HIT_DATABASE, .stored = true};
+        stats->hits_database_total += count_passengers(flight);
+        land(flight, &landing);
+        return;
+    }
+    stats->misses_total++;
+    compile(flight);
+}
+
+/* ---- boarding ---- */
+
+void flights_init(struct flights *flights, struct kernel_store *store, struct pool *pool, struct blob_store *blobs,
+                  struct stats_reply *stats, void (*on_landed)(void *owner), void *owner)
+{
+    *flights = (struct flights){NULL, store, pool, blobs, stats, on_landed, owner};
+}
+
+static int start_flight(struct flights *flights, const struct kernel_id *id, struct plan *plan, struct flight **ret,
+                        struct error *error)
+{
+    struct flight *flight = calloc(1, sizeof *flight);
+    if (!flight)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a compile");
+    flight->id = *id;
+    flight->state = FLIGHT_LOOKING_UP;
+    flight->flights = flights;
+    list_init(&flight->passengers);
+    msgpack_sbuffer_init(&flight->job.frame);
+    flight->lookup = (struct store_lookup){*id, on_looked_up};
+    if (kernel_store_look_up(flights->store, &flight->lookup, error) < 0) {
+        free(flight);
+        return -1;
+    }
+    flight->plan = plan;
+    HASH_ADD(hh, flights->by_id, id, sizeof flight->id, flight);
+    flights->stats->flights++;
+    *ret = flight;
+    return 0;
+}
+
+int flights_board(struct flights *flights, uint64_t owner, struct plan *plan, struct passenger *passenger,
+                  struct error *error)
+{
+    struct kernel_id id = {.owner = owner};
+    struct flight *flight;
+    memcpy(id.key, plan->key, sizeof id.key);
+    HASH_FIND(hh, flights->by_id, &id, sizeof id, flight);
+    passenger->leads = !flight;
+    if (flight) {
+        plan_destroy(plan);
+    } else if (start_flight(flights, &id, plan, &flight, error) < 0) {
+        plan_destroy(plan);
+        return -1;
+    }
+    passenger->flight = flight;
+    list_push(&flight->passengers, &passenger->link);
+    return 0;
+}
+
+void passenger_leave(struct passenger *passenger)
+{
+    if (!passenger->flight)
+        return;
+    list_remove(&passenger->link);
+    passenger->flight = NULL;
+}
+
+size_t flights_count(const struct flights *flights)
+{
+    return HASH_COUNT(flights->by_id);
+}

@@ -1,0 +1,64 @@
+/*
+ * Compile flights: one per key under way. The first request for a key leads, later ones join; all are answered with
+ * the same kernel or the same failure. A flight goes on when everybody has left, because what it makes is stored.
+ *
+ *   LOOKING_UP ──found──────────────────────────────────────► landed
+ *       │ absent                                                ▲
+ *       ▼            compiled               committed           │
+ *   COMPILING ───────────────► COMMITTING ──────────────────────┤
+ *       └─────────── failed ────────────────────────────────────┘
+ */
+#ifndef DAEMON_COMPILE_FLIGHT_H
+#define DAEMON_COMPILE_FLIGHT_H
+
+#include "daemon/base/list.h"
+#include "daemon/compile/plan.h"
+#include "daemon/compile/pool.h"
+#include "daemon/kernel_store.h"
+
+struct flight;
+
+/* What a flight came to. One of kernel and failure. Good until on_landing returns. */
+struct landing {
+    struct held_kernel *kernel;
+    enum outcome outcome; /* for the leader; who joined a compile is told JOINED */
+    bool stored;
+    const struct failure *failure;
+    uint64_t queue_ns;
+    uint64_t compile_ns;
+};
+
+/* Somebody who waits, embedded in a request. */
+struct passenger {
+    struct list link;
+    struct flight *flight; /* NULL when it waits for nothing */
+    bool leads;
+    /* Called once, on the loop, later than flights_board; then the passenger waits for nothing. */
+    void (*on_landing)(struct passenger *passenger, const struct landing *landing);
+};
+
+struct flights {
+    struct flight *by_id;
+    struct kernel_store *store;
+    struct pool *pool;
+    struct blob_store *blobs;
+    struct stats_reply *stats;
+    void (*on_landed)(void *owner); /* a flight is over and gone */
+    void *owner;
+};
+
+void flights_init(struct flights *flights, struct kernel_store *store, struct pool *pool, struct blob_store *blobs,
+                  struct stats_reply *stats, void (*on_landed)(void *owner), void *owner);
+
+/* Join the flight of this owner's key, or lead a new one. The plan is taken over in any case. -1: nothing is called
+ * back. */
+int flights_board(struct flights *flights, uint64_t owner, struct plan *plan, struct passenger *passenger,
+                  struct error *error);
+
+/* Stop waiting. The flight goes on. Harmless when nothing is waited for. */
+void passenger_leave(struct passenger *passenger);
+
+/* How many are under way: 0 is needed before the store is closed. */
+size_t flights_count(const struct flights *flights);
+
+#endif

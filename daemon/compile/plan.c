@@ -1,0 +1,131 @@
+#include "daemon/compile/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/envelope.h"
+
+static int no_memory(struct error *error)
+{
+    return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a compile request");
+}
+
+static int digest_headers(struct plan *plan, struct error *error)
+{
+    const struct fusion *fusion = plan->request.fusion;
+    plan->header_digests = msgpack_zone_malloc(&plan->zone, (fusion->n_headers + 1) * DIGEST_SIZE);
+    if (!plan->header_digests)
+        return no_memory(error);
+    for (size_t i = 0; i < fusion->n_headers; i++) {
+        const struct header *header = &fusion->headers[i];
+        if (header->bytes.at)
+            digest_of(header->bytes.at, header->bytes.size, plan->header_digests[i]);
+        else
+            memcpy(plan->header_digests[i], header->digest, DIGEST_SIZE);
+    }
+    return 0;
+}
+
+static int fill(struct plan *plan, struct bytes params, const struct compiler_facts *facts, struct error *error)
+{
+    uint8_t *copy = msgpack_zone_malloc(&plan->zone, params.size);
+    if (!copy)
+        return no_memory(error);
+    memcpy(copy, params.at, params.size);
+    if (message_parse(&compile_request_type, copy, params.size, &plan->zone, &plan->request, error) < 0)
+        return -1;
+    const struct fusion *fusion = plan->request.fusion;
+    if (resolve(fusion, plan->request.sample, plan->request.n_sample, facts, &plan->zone, &plan->resolved, error) < 0)
+        return -1;
+    plan->compiler_major = facts->major;
+    plan->compiler_minor = facts->minor;
+    memcpy(plan->build, facts->build, sizeof plan->build);
+    if (digest_headers(plan, error) < 0)
+        return -1;
+    resolved_key(fusion, &plan->resolved, facts, (const uint8_t(*)[DIGEST_SIZE])plan->header_digests, plan->key);
+    return 0;
+}
+
+int plan_create(struct bytes params, const struct compiler_facts *facts, struct plan **ret, struct error *error)
+{
+    struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan)
+        return no_memory(error);
+    if (!msgpack_zone_init(&plan->zone, 16384)) {
+        free(plan);
+        return no_memory(error);
+    }
+    if (fill(plan, params, facts, error) < 0) {
+        plan_destroy(plan);
+        return -1;
+    }
+    *ret = plan;
+    return 0;
+}
+
+void plan_destroy(struct plan *plan)
+{
+    if (!plan)
+        return;
+    msgpack_zone_destroy(&plan->zone);
+    free(plan);
+}
+
+int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct bytes **ret_texts,
+                         struct header_digest **ret_missing, size_t *ret_n_missing, struct error *error)
+{
+    const struct fusion *fusion = plan->request.fusion;
+    size_t n = fusion->n_headers, n_missing = 0;
+    struct bytes *texts = msgpack_zone_malloc(&plan->zone, (n + 1) * sizeof *texts);
+    struct header_digest *missing = msgpack_zone_malloc(&plan->zone, (n + 1) * sizeof *missing);
+    if (!texts || !missing)
+        return no_memory(error);
+    for (size_t i = 0; i < n; i++) {
+        const struct header *header = &fusion->headers[i];
+        texts[i] = header->bytes.at ? header->bytes : blob_store_get(blobs, header->digest);
+        if (!texts[i].at) {
+            missing[n_missing] = (struct header_digest){.name = header->name, .has_digest = true};
+            memcpy(missing[n_missing++].digest, header->digest, DIGEST_SIZE);
+        } else if (!header->bytes.at) {
+            /* The store may let go of a blob while the compile runs. */
+            uint8_t *copy = msgpack_zone_malloc(&plan->zone, texts[i].size + 1);
+            if (!copy)
+                return no_memory(error);
+            memcpy(copy, texts[i].at, texts[i].size);
+            texts[i].at = copy;
+        }
+    }
+    if (n_missing) {
+        *ret_missing = missing;
+        *ret_n_missing = n_missing;
+        return error_set(error, STATUS_UNKNOWN_BLOB,
+                         "fusion.headers: %zu of %zu are given by digests of no blob that the daemon holds; the first "
+                         "is \"%.100s\"",
+                         n_missing, n, missing[0].name.at);
+    }
+    *ret_texts = texts;
+    return 0;
+}
+
+int plan_write_job(const struct plan *plan, const struct bytes *header_texts, msgpack_sbuffer *out)
+{
+    const struct fusion *fusion = plan->request.fusion;
+    struct header *headers = calloc(fusion->n_headers + 1, sizeof *headers);
+    if (!headers)
+        return -1;
+    for (size_t i = 0; i < fusion->n_headers; i++)
+        headers[i] = (struct header){.name = fusion->headers[i].name, .bytes = header_texts[i]};
+    struct worker_job job = {
+        .program = plan->resolved.program,
+        .headers = headers,
+        .n_headers = fusion->n_headers,
+        .args = plan->resolved.args,
+        .n_args = plan->resolved.n_args,
+        .names = plan->resolved.names,
+        .n_names = plan->resolved.n_names,
+        .image_kind = plan->resolved.image_kind,
+    };
+    int status = envelope_write_message(out, &worker_job_type, &job);
+    free(headers);
+    return status;
+}

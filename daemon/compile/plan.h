@@ -1,0 +1,35 @@
+/*
+ * A plan: a compile request, decoded, checked, resolved and keyed. It owns a copy of the request's bytes, so that it
+ * outlives the frame; everything that can be said about a compile before it starts is in it.
+ */
+#ifndef DAEMON_COMPILE_PLAN_H
+#define DAEMON_COMPILE_PLAN_H
+
+#include "daemon/blob_store.h"
+#include "daemon/resolve/resolve.h"
+#include "proto/message.h"
+
+struct plan {
+    msgpack_zone zone; /* everything below lives here */
+    struct compile_request request;
+    struct resolved resolved;
+    uint8_t (*header_digests)[DIGEST_SIZE]; /* one per request.fusion->headers */
+    uint8_t key[KEY_SIZE];
+    unsigned compiler_major, compiler_minor; /* of the facts that it was made with */
+    uint8_t build[DIGEST_SIZE];
+};
+
+/* From the packed params of a compile request. -1 with the first thing that is wrong. */
+int plan_create(struct bytes params, const struct compiler_facts *facts, struct plan **ret, struct error *error);
+/* NULL is fine. */
+void plan_destroy(struct plan *plan);
+
+/* The texts of the headers, in the request's order, copied into the plan. Headers given by a digest that the store
+ * does not hold: -1 with UNKNOWN_BLOB, and *ret_missing (in the plan's zone) lists them. */
+int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct bytes **ret_texts,
+                         struct header_digest **ret_missing, size_t *ret_n_missing, struct error *error);
+
+/* Append the packed worker_job frame. -1 when memory ran out. */
+int plan_write_job(const struct plan *plan, const struct bytes *header_texts, msgpack_sbuffer *out);
+
+#endif

@@ -1,0 +1,452 @@
+#include "daemon/compile/pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/require.h"
+#include "daemon/compile/worker.h"
+
+/* A worker without a job for this long is let go; the next one costs a fraction of a second. */
+#define IDLE_MS 60000
+/* A worker is replaced after this many jobs, since a C++ front end that never exits only grows. */
+#define JOBS_PER_WORKER 500
+/* A job is tried again once after its worker died without a reason that a second try would meet again. */
+#define MAX_ATTEMPTS 2
+/* Workers that die before they are ready are started again ever more slowly, and after this many times in a row the
+ * queued jobs are told. */
+#define MAX_FAILED_STARTS 3
+#define BACKOFF_MS 50
+#define MAX_BACKOFF_MS 5000
+#define MAX_ARGS 40
+
+struct pool {
+    uv_loop_t *loop;
+    struct pool_options options;
+    struct list workers;
+    struct list queue;
+    size_t n_workers;
+    size_t n_starting;
+    size_t n_queued;
+    struct worker *probe; /* not one of the workers */
+
+    bool has_facts;
+    struct compiler_facts facts;
+    int64_t archs[256];
+    char identity[1024];
+    char problem[ERROR_TEXT];
+    enum sandbox sandbox;
+
+    unsigned failed_starts;
+    uv_timer_t backoff;
+    bool backing_off;
+
+    bool closing;
+    void (*on_facts)(void *owner);
+    void (*on_closed)(void *owner);
+    void *owner;
+};
+
+static void advance(struct pool *pool);
+
+/* ---- starting processes ---- */
+
+static size_t make_argv(const struct pool *pool, bool probe, char **ret)
+{
+    size_t n = 0;
+    ret[n++] = (char *)pool->options.compiler;
+    ret[n++] = (char *)"--fd";
+    ret[n++] = (char *)"3";
+    if (probe)
+        ret[n++] = (char *)"--probe";
+    if (pool->options.nvrtc) {
+        ret[n++] = (char *)"--nvrtc";
+        ret[n++] = (char *)pool->options.nvrtc;
+    }
+    for (const char *const *dir = pool->options.nvrtc_dirs; dir && *dir && n + 3 < MAX_ARGS; dir++) {
+        ret[n++] = (char *)"--nvrtc-dir";
+        ret[n++] = (char *)*dir;
+    }
+    ret[n] = NULL;
+    return n;
+}
+
+static void update_gauges(struct pool *pool)
+{
+    size_t busy = 0;
+    for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next)
+        busy += container_of(link, struct worker, link)->state == WORKER_BUSY;
+    pool->options.stats->workers = pool->n_workers;
+    pool->options.stats->workers_busy = busy;
+    pool->options.stats->queue_depth = pool->n_queued;
+}
+
+/* ---- jobs ---- */
+
+/* Tell a job's owner what became of it. The owner may free the job. */
+static void finish_job(struct pool_job *job, struct pool_outcome *outcome)
+{
+    outcome->queue_ns = job->queue_ns;
+    job->done(job, outcome);
+}
+
+static void fail_queue(struct pool *pool, enum status code, const char *text)
+{
+    struct list failed;
+    struct list *link;
+    list_init(&failed);
+    while ((link = list_pop(&pool->queue)))
+        list_push(&failed, link);
+    pool->n_queued = 0;
+    update_gauges(pool);
+    while ((link = list_pop(&failed))) {
+        struct pool_outcome outcome = {0};
+        error_set(&outcome.error, code, "%s", text);
+        finish_job(container_of(link, struct pool_job, link), &outcome);
+    }
+}
+
+static void enqueue(struct pool *pool, struct pool_job *job)
+{
+    list_push(&pool->queue, &job->link);
+    pool->n_queued++;
+}
+
+static void give_job(struct pool *pool, struct worker *worker)
+{
+    struct pool_job *job = container_of(list_pop(&pool->queue), struct pool_job, link);
+    pool->n_queued--;
+    job->queue_ns += uv_hrtime() - job->queued_ns;
+    job->attempts++;
+    worker_give(worker, job->frame.data, job->frame.size,
+                job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms, job);
+}
+
+/* Whether trying the job again would meet the same end: a limit, or a crash with a known cause. */
+static bool explained(const struct worker_end *end, struct error *ret)
+{
+    const char *said = end->exit->complaint;
+    if (end->exit->signal == SIGXCPU)
+        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile used up its CPU time");
+    else if (strstr(said, "stack overflow"))
+        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of stack");
+    else if (strstr(said, "out of memory") || strstr(said, "bad_alloc"))
+        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of memory");
+    else
+        return false;
+    return true;
+}
+
+/* The worker is gone with a job in its hands. */
+static void settle_job(struct pool *pool, struct pool_job *job, const struct worker_end *end, uint64_t compile_ns)
+{
+    struct pool_outcome outcome = {.compile_ns = compile_ns};
+    if (pool->closing) {
+        error_set(&outcome.error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    } else if (end->timed_out) {
+        uint64_t ms = job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms;
+        error_set(&outcome.error, STATUS_TIMEOUT, "the compile was killed after its deadline of %llu ms",
+                  (unsigned long long)ms);
+    } else if (!explained(end, &outcome.error)) {
+        if (job->attempts < MAX_ATTEMPTS) {
+            pool->options.stats->worker_retries_total++;
+            job->queued_ns = uv_hrtime();
+            enqueue(pool, job);
+            return;
+        }
+        error_set(&outcome.error, STATUS_WORKER_DIED, "the compiler process ended without an answer, %u times: %s",
+                  job->attempts, end->text);
+    }
+    finish_job(job, &outcome);
+}
+
+/* ---- the probe ---- */
+
+static int take_facts(struct pool *pool, const struct worker_ready *ready)
+{
+    if (ready->error.at || !ready->has_build || !ready->identity.at || ready->n_archs == 0) {
+        snprintf(pool->problem, sizeof pool->problem, "%s",
+                 ready->error.at ? ready->error.at : "the compiler's probe told too little");
+        return -1;
+    }
+    pool->facts = (struct compiler_facts){.major = (unsigned)ready->major,
+                                          .minor = (unsigned)ready->minor,
+                                          .archs = pool->archs,
+                                          .n_archs = ready->n_archs};
+    memcpy(pool->archs, ready->archs, ready->n_archs * sizeof pool->archs[0]);
+    memcpy(pool->facts.build, ready->build, sizeof pool->facts.build);
+    snprintf(pool->identity, sizeof pool->identity, "%s", ready->identity.at);
+    pool->problem[0] = '\0';
+    pool->has_facts = true;
+    log_event(LOG_INFO, "compiler", "name=nvrtc version=%u.%u library=%s targets=%zu", pool->facts.major,
+              pool->facts.minor, ready->library.at ? ready->library.at : "?", pool->facts.n_archs);
+    return 0;
+}
+
+static int on_probe_ready(struct worker *worker, const struct worker_ready *ready)
+{
+    return take_facts(worker->pool, ready);
+}
+
+static void on_probe_result(struct worker *worker, const struct worker_result *result, uint64_t compile_ns)
+{
+    (void)worker, (void)result, (void)compile_ns;
+}
+
+static void finish_if_closed(struct pool *pool);
+
+static void on_probe_gone(struct worker *worker, const struct worker_end *end)
+{
+    struct pool *pool = worker->pool;
+    pool->probe = NULL;
+    free(worker);
+    if (pool->closing) {
+        finish_if_closed(pool);
+        return;
+    }
+    if (!pool->has_facts) {
+        if (!pool->problem[0])
+            snprintf(pool->problem, sizeof pool->problem, "the compiler's probe failed: %.400s", end->text);
+        log_event(LOG_ERROR, "compiler.unavailable", "reason=\"%s\"", pool->problem);
+        fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, pool->problem);
+    }
+    pool->on_facts(pool->owner);
+}
+
+static const struct worker_events probe_events = {on_probe_ready, on_probe_result, on_probe_gone};
+
+static int start_probe(struct pool *pool, struct error *error)
+{
+    char *argv[MAX_ARGS];
+    make_argv(pool, true, argv);
+    pool->has_facts = false;
+    pool->probe = malloc(sizeof *pool->probe);
+    if (!pool->probe)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the compiler's probe");
+    if (worker_start(pool->probe, pool->loop, argv, &probe_events, pool, error) < 0) {
+        free(pool->probe);
+        pool->probe = NULL;
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- the workers ---- */
+
+/* The library was replaced under the daemon: what is queued was keyed for the old one. */
+static void compiler_changed(struct pool *pool)
+{
+    struct error error;
+    log_event(LOG_WARNING, "compiler.changed", "was=\"%s\"", pool->identity);
+    pool->problem[0] = '\0';
+    if (!pool->probe && start_probe(pool, &error) < 0)
+        snprintf(pool->problem, sizeof pool->problem, "%s", error.text);
+    fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, "the compiler library was replaced; try again");
+}
+
+static int on_worker_ready(struct worker *worker, const struct worker_ready *ready)
+{
+    struct pool *pool = worker->pool;
+    if (ready->error.at)
+        return -1;
+    if (!ready->identity.at || strcmp(ready->identity.at, pool->identity) != 0) {
+        compiler_changed(pool);
+        return -1;
+    }
+    pool->n_starting--;
+    pool->failed_starts = 0;
+    if (ready->sandbox && ready->sandbox != pool->sandbox) {
+        pool->sandbox = ready->sandbox;
+        log_event(ready->sandbox == SANDBOX_FULL ? LOG_INFO : LOG_WARNING, "compiler.sandbox", "grade=%s",
+                  sandbox_word(ready->sandbox));
+    }
+    worker_retire_after(worker, IDLE_MS);
+    advance(pool);
+    return 0;
+}
+
+static void on_worker_result(struct worker *worker, const struct worker_result *result, uint64_t compile_ns)
+{
+    struct pool *pool = worker->pool;
+    struct pool_outcome outcome = {.result = result, .compile_ns = compile_ns};
+    struct pool_job *job = worker->job;
+    worker->job = NULL;
+    /* First, because the job's owner may submit the next one, which this worker may get. */
+    if (worker->jobs_done >= JOBS_PER_WORKER)
+        worker_stop(worker);
+    else
+        worker_retire_after(worker, IDLE_MS);
+    finish_job(job, &outcome);
+    advance(pool);
+}
+
+static void on_backoff(uv_timer_t *timer)
+{
+    struct pool *pool = timer->data;
+    pool->backing_off = false;
+    advance(pool);
+}
+
+static void back_off(struct pool *pool, const struct worker_end *end)
+{
+    unsigned shift = pool->failed_starts < 8 ? pool->failed_starts : 8;
+    uint64_t ms = BACKOFF_MS << shift;
+    pool->failed_starts++;
+    pool->backing_off = true;
+    uv_timer_start(&pool->backoff, on_backoff, ms < MAX_BACKOFF_MS ? ms : MAX_BACKOFF_MS, 0);
+    if (pool->failed_starts >= MAX_FAILED_STARTS) {
+        char text[ERROR_TEXT];
+        snprintf(text, sizeof text, "compiler workers cannot be started: %.400s", end->text);
+        fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, text);
+    }
+}
+
+static void on_worker_gone(struct worker *worker, const struct worker_end *end)
+{
+    struct pool *pool = worker->pool;
+    struct pool_job *job = worker->job;
+    uint64_t compile_ns = job ? uv_hrtime() - worker->started_ns : 0;
+
+    list_remove(&worker->link);
+    pool->n_workers--;
+    if (!end->on_purpose && !pool->closing) {
+        if (end->timed_out)
+            pool->options.stats->worker_timeouts_total++;
+        else
+            pool->options.stats->worker_crashes_total++;
+        log_event(LOG_WARNING, end->timed_out ? "worker.timeout" : "worker.died", "pid=%d reason=\"%s\"",
+                  worker->child.process.pid, end->text);
+    }
+    if (end->was_starting) {
+        pool->n_starting--;
+        if (!pool->closing)
+            back_off(pool, end);
+    }
+    if (job)
+        settle_job(pool, job, end, compile_ns);
+    free(worker);
+    advance(pool);
+    finish_if_closed(pool);
+}
+
+static const struct worker_events worker_events = {on_worker_ready, on_worker_result, on_worker_gone};
+
+static int start_worker(struct pool *pool)
+{
+    char *argv[MAX_ARGS];
+    struct error error;
+    make_argv(pool, false, argv);
+    struct worker *worker = malloc(sizeof *worker);
+    if (!worker)
+        return -1;
+    if (worker_start(worker, pool->loop, argv, &worker_events, pool, &error) < 0) {
+        log_event(LOG_ERROR, "worker.start_failed", "reason=\"%s\"", error.text);
+        free(worker);
+        return -1;
+    }
+    list_push(&pool->workers, &worker->link);
+    pool->n_workers++;
+    pool->n_starting++;
+    pool->options.stats->worker_starts_total++;
+    return 0;
+}
+
+/* Bring jobs and workers together: the one place that decides. */
+static void advance(struct pool *pool)
+{
+    if (!pool->closing && pool->has_facts) {
+        for (struct list *link = pool->workers.next; link != &pool->workers && pool->n_queued; link = link->next) {
+            struct worker *worker = container_of(link, struct worker, link);
+            if (worker->state == WORKER_IDLE && !worker->child.killed)
+                give_job(pool, worker);
+        }
+        while (pool->n_queued > pool->n_starting && pool->n_workers < pool->options.max_workers && !pool->backing_off)
+            if (start_worker(pool) < 0)
+                break;
+    }
+    update_gauges(pool);
+}
+
+/* ---- life ---- */
+
+int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_facts)(void *owner), void *owner,
+                struct pool **ret, struct error *error)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the compiler pool");
+    pool->loop = loop;
+    pool->options = *options;
+    pool->on_facts = on_facts;
+    pool->owner = owner;
+    list_init(&pool->workers);
+    list_init(&pool->queue);
+    uv_timer_init(loop, &pool->backoff);
+    pool->backoff.data = pool;
+    if (start_probe(pool, error) < 0)
+        snprintf(pool->problem, sizeof pool->problem, "%s", error->text);
+    *ret = pool;
+    return 0;
+}
+
+const struct compiler_facts *pool_facts(const struct pool *pool)
+{
+    return pool->has_facts ? &pool->facts : NULL;
+}
+
+const char *pool_problem(const struct pool *pool)
+{
+    return pool->problem[0] ? pool->problem : NULL;
+}
+
+enum sandbox pool_sandbox(const struct pool *pool)
+{
+    return pool->sandbox;
+}
+
+int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
+{
+    if (pool->closing)
+        return error_set(error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    if (pool->problem[0])
+        return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", pool->problem);
+    if (pool->n_queued >= pool->options.max_queue)
+        return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->n_queued,
+                         pool->options.max_queue);
+    job->queued_ns = uv_hrtime();
+    job->queue_ns = 0;
+    job->attempts = 0;
+    enqueue(pool, job);
+    advance(pool);
+    return 0;
+}
+
+static void on_backoff_closed(uv_handle_t *handle)
+{
+    struct pool *pool = handle->data;
+    void (*on_closed)(void *) = pool->on_closed;
+    void *owner = pool->owner;
+    free(pool);
+    on_closed(owner);
+}
+
+static void finish_if_closed(struct pool *pool)
+{
+    if (pool->closing && pool->n_workers == 0 && !pool->probe && !uv_is_closing((uv_handle_t *)&pool->backoff))
+        uv_close((uv_handle_t *)&pool->backoff, on_backoff_closed);
+}
+
+void pool_close(struct pool *pool, void (*on_closed)(void *owner))
+{
+    pool->closing = true;
+    pool->on_closed = on_closed;
+    uv_timer_stop(&pool->backoff);
+    fail_queue(pool, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next)
+        worker_stop(container_of(link, struct worker, link));
+    if (pool->probe)
+        worker_stop(pool->probe);
+    finish_if_closed(pool);
+}

@@ -1,0 +1,66 @@
+/*
+ * The compiler pool: a queue of programs, and as many worker processes as the machine can feed.
+ *
+ * It also knows the compiler: which library, which version, which targets, its digest. A probe process finds that out
+ * at the start; every worker must have loaded the same file.
+ */
+#ifndef DAEMON_COMPILE_POOL_H
+#define DAEMON_COMPILE_POOL_H
+
+#include <msgpack.h>
+#include <uv.h>
+
+#include "daemon/base/list.h"
+#include "daemon/resolve/resolve.h"
+#include "proto/message.h"
+
+struct pool;
+
+struct pool_options {
+    const char *compiler;          /* path of fusiond-compiler */
+    const char *nvrtc;             /* path of libnvrtc, or NULL: the worker looks for it */
+    const char *const *nvrtc_dirs; /* folders to look in; ends with NULL; may be NULL */
+    unsigned max_workers;          /* at least 1 */
+    uint64_t deadline_ms;          /* of a job that names none */
+    size_t max_queue;              /* jobs that may wait; one more is BUSY */
+    struct stats_reply *stats;     /* counters of workers and queue */
+};
+
+/* What became of a job. Exactly one of result and error is meant: result is NULL when error.code is set. */
+struct pool_outcome {
+    const struct worker_result *result; /* what the compiler said; its bytes are good until `done` returns */
+    struct error error;                 /* TIMEOUT, WORKER_DIED, RESOURCE_LIMIT, COMPILER_UNAVAILABLE, SHUTTING_DOWN */
+    uint64_t queue_ns;
+    uint64_t compile_ns;
+};
+
+/* One job, embedded in whoever wants it. */
+struct pool_job {
+    struct list link;
+    msgpack_sbuffer frame; /* the packed worker_job; the job's owner destroys it */
+    uint64_t deadline_ms;  /* 0: the pool's */
+    uint64_t queued_ns;
+    uint64_t queue_ns;
+    unsigned attempts;
+    /* Called exactly once after a successful pool_submit, later, on the loop. */
+    void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
+};
+
+/* Start probing. `on_facts` is called, on the loop, whenever pool_facts() or pool_problem() has changed. */
+int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_facts)(void *owner), void *owner,
+                struct pool **ret, struct error *error);
+
+/* What is known of the compiler; NULL while nothing is. Good until the next on_facts. */
+const struct compiler_facts *pool_facts(const struct pool *pool);
+/* Why there is no compiler, or NULL: nothing is wrong, or the probe is still running. */
+const char *pool_problem(const struct pool *pool);
+/* How well the workers are shut in; 0 until one has started. */
+enum sandbox pool_sandbox(const struct pool *pool);
+
+/* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE or SHUTTING_DOWN, and then `done` is not called. */
+int pool_submit(struct pool *pool, struct pool_job *job, struct error *error);
+
+/* Fail what waits, kill what runs, reap; then call back and free. NULL is fine only before pool_create. */
+void pool_close(struct pool *pool, void (*on_closed)(void *owner));
+
+#endif
