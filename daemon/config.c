@@ -1,0 +1,312 @@
+#include "daemon/config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/base/log.h"
+#include "proto/limits.h"
+#include "version.h"
+
+/* The last part of the cache's path: another layout gets another folder. */
+#define CACHE_LAYOUT "v1"
+/* The least memory that a compile is sure to need, by which workers are counted. */
+#define WORKER_BYTES (1ull << 30)
+
+static const char usage[] = "Usage: fusiond [OPTION]...\n"
+                            "Compiles GPU kernels for the processes of this node, once, and keeps them.\n"
+                            "\n"
+                            "  --socket PATH        listen here (FUSIOND_SOCKET;\n"
+                            "                       default $XDG_RUNTIME_DIR/fusiond/fusiond.sock)\n"
+                            "  --cache-dir DIR      keep the kernel database here (FUSIOND_CACHE_DIR;\n"
+                            "                       default $XDG_CACHE_HOME/fusiond)\n"
+                            "  --no-database        keep kernels in memory only\n"
+                            "  --nvrtc PATH         libnvrtc.so to compile with (FUSIOND_NVRTC; default: look in\n"
+                            "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders)\n"
+                            "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
+                            "  --workers N          compile at most N programs at once (default: cores)\n"
+                            "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
+                            "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
+                            "  --log LEVEL          error, warning, info or debug (FUSIOND_LOG; default info)\n"
+                            "  --foreground         stay in the foreground; it always does\n"
+                            "  --print-config       print what these settings come to, and exit\n"
+                            "  --version            print the version, and exit\n"
+                            "  --help               print this, and exit\n";
+
+enum {
+    OPTION_SOCKET = 256,
+    OPTION_CACHE_DIR,
+    OPTION_NO_DATABASE,
+    OPTION_NVRTC,
+    OPTION_COMPILER,
+    OPTION_WORKERS,
+    OPTION_MEMORY,
+    OPTION_DEADLINE,
+    OPTION_LOG,
+    OPTION_FOREGROUND,
+    OPTION_PRINT_CONFIG,
+    OPTION_VERSION,
+    OPTION_HELP,
+};
+
+static const struct option options[] = {
+    {"socket", required_argument, NULL, OPTION_SOCKET},
+    {"cache-dir", required_argument, NULL, OPTION_CACHE_DIR},
+    {"no-database", no_argument, NULL, OPTION_NO_DATABASE},
+    {"nvrtc", required_argument, NULL, OPTION_NVRTC},
+    {"compiler", required_argument, NULL, OPTION_COMPILER},
+    {"workers", required_argument, NULL, OPTION_WORKERS},
+    {"memory", required_argument, NULL, OPTION_MEMORY},
+    {"deadline-ms", required_argument, NULL, OPTION_DEADLINE},
+    {"log", required_argument, NULL, OPTION_LOG},
+    {"foreground", no_argument, NULL, OPTION_FOREGROUND},
+    {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* ---- values ---- */
+
+/* Paths are made absolute, since the daemon's helpers run in another folder. */
+static int set_path(const char *name, const char *value, char *ret, struct error *error)
+{
+    char here[CONFIG_PATH] = "";
+    if (!value[0])
+        return error_set(error, STATUS_INVALID_FIELD, "%s: an empty path", name);
+    if (value[0] != '/' && !getcwd(here, sizeof here))
+        return error_set_errno(error, STATUS_SYSTEM, errno, "%s: the current folder", name);
+    size_t size = (size_t)snprintf(ret, CONFIG_PATH, "%s%s%s", here, here[0] ? "/" : "", value);
+    if (size + sizeof "/" CACHE_LAYOUT > CONFIG_PATH)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: a path of %zu bytes is above the limit of %d", name, size,
+                         CONFIG_PATH);
+    return 0;
+}
+
+static int set_number(const char *name, const char *value, uint64_t least, uint64_t most, uint64_t *ret,
+                      struct error *error)
+{
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end || errno)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: \"%.64s\" is not a number", name, value);
+    if (number < least || number > most)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: %llu is outside its limits of %llu to %llu", name, number,
+                         (unsigned long long)least, (unsigned long long)most);
+    *ret = number;
+    return 0;
+}
+
+/* A number with K, M, G or T (powers of 1024) behind it. */
+static int set_size(const char *name, const char *value, uint64_t *ret, struct error *error)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(value, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (value[0] < '0' || value[0] > '9' || errno || (*end && (!unit || end[1])))
+        return error_set(error, STATUS_INVALID_FIELD, "%s: \"%.64s\" is not a size such as 512M", name, value);
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (number > UINT64_MAX >> shift)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: %.64s does not fit into 64 bits", name, value);
+    *ret = (uint64_t)number << shift;
+    return 0;
+}
+
+/* ---- built-in values ---- */
+
+static int default_socket(struct config *config, struct error *error)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    char path[CONFIG_PATH];
+    if (runtime && runtime[0] == '/')
+        snprintf(path, sizeof path, "%.3900s/fusiond/fusiond.sock", runtime);
+    else
+        /* The listener checks that the folder is ours alone. */
+        snprintf(path, sizeof path, "/tmp/fusiond-%u/fusiond.sock", geteuid());
+    return set_path("socket", path, config->socket, error);
+}
+
+static void default_cache(struct config *config)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && cache[0] == '/')
+        snprintf(config->cache_dir, sizeof config->cache_dir, "%.3900s/fusiond", cache);
+    else if (home && home[0] == '/')
+        snprintf(config->cache_dir, sizeof config->cache_dir, "%.3900s/.cache/fusiond", home);
+    else
+        config->no_database = true;
+}
+
+/* fusiond-compiler: beside this program, in a build's subfolder, or where it was installed. */
+static void default_compiler(struct config *config)
+{
+    char self[CONFIG_PATH - 64];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    static const char *const places[] = {"fusiond-compiler", "compiler/fusiond-compiler"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(config->compiler, sizeof config->compiler, "%s/%s", self, places[i]);
+        if (access(config->compiler, X_OK) == 0)
+            return;
+    }
+    snprintf(config->compiler, sizeof config->compiler, "%s/fusiond-compiler", FUSIOND_LIBEXECDIR);
+}
+
+static unsigned default_workers(void)
+{
+    uint64_t memory = uv_get_constrained_memory();
+    uint64_t total = uv_get_total_memory();
+    unsigned by_cores = uv_available_parallelism();
+    if (memory == 0 || memory > total)
+        memory = total;
+    uint64_t by_memory = memory / WORKER_BYTES;
+    uint64_t n = by_cores < by_memory ? by_cores : by_memory;
+    return n ? (unsigned)n : 1;
+}
+
+static void look_for_nvrtc(struct config *config)
+{
+    static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
+    size_t n = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const char *home = getenv(variables[i]);
+        if (!home || home[0] != '/' || strlen(home) > CONFIG_PATH - 16)
+            continue;
+        snprintf(config->nvrtc_dir_paths[n], CONFIG_PATH, "%.4000s/lib64", home);
+        config->nvrtc_dirs[n] = config->nvrtc_dir_paths[n];
+        n++;
+    }
+}
+
+/* ---- reading ---- */
+
+static int read_environment(struct config *config, struct error *error)
+{
+    const char *value;
+    if ((value = getenv("FUSIOND_SOCKET")) && value[0] && set_path("FUSIOND_SOCKET", value, config->socket, error) < 0)
+        return -1;
+    if ((value = getenv("FUSIOND_CACHE_DIR")) && value[0]) {
+        if (set_path("FUSIOND_CACHE_DIR", value, config->cache_dir, error) < 0)
+            return -1;
+        config->no_database = false;
+    }
+    if ((value = getenv("FUSIOND_NVRTC")) && value[0]) {
+        if (set_path("FUSIOND_NVRTC", value, config->nvrtc_path, error) < 0)
+            return -1;
+        config->nvrtc = config->nvrtc_path;
+    }
+    if ((value = getenv("FUSIOND_LOG")) && value[0] && !log_set_level_by_name(value))
+        return error_set(error, STATUS_INVALID_FIELD, "FUSIOND_LOG: \"%.32s\" is none of error, warning, info, debug",
+                         value);
+    return 0;
+}
+
+static int read_option(struct config *config, int option, const char *value, struct error *error)
+{
+    uint64_t number;
+    switch (option) {
+    case OPTION_SOCKET:
+        return set_path("--socket", value, config->socket, error);
+    case OPTION_CACHE_DIR:
+        config->no_database = false;
+        return set_path("--cache-dir", value, config->cache_dir, error);
+    case OPTION_NO_DATABASE:
+        config->no_database = true;
+        return 0;
+    case OPTION_NVRTC:
+        config->nvrtc = config->nvrtc_path;
+        return set_path("--nvrtc", value, config->nvrtc_path, error);
+    case OPTION_COMPILER:
+        return set_path("--compiler", value, config->compiler, error);
+    case OPTION_WORKERS:
+        if (set_number("--workers", value, 1, 1024, &number, error) < 0)
+            return -1;
+        config->max_workers = (unsigned)number;
+        return 0;
+    case OPTION_MEMORY:
+        return set_size("--memory", value, &config->memory_bytes, error);
+    case OPTION_DEADLINE:
+        return set_number("--deadline-ms", value, 1, LIMIT_DEADLINE_MS, &config->deadline_ms, error);
+    case OPTION_LOG:
+        if (log_set_level_by_name(value))
+            return 0;
+        return error_set(error, STATUS_INVALID_FIELD, "--log: \"%.32s\" is none of error, warning, info, debug", value);
+    default: /* OPTION_FOREGROUND */
+        return 0;
+    }
+}
+
+static int read_flags(int argc, char **argv, struct config *config, enum config_action *action, struct error *error)
+{
+    int option;
+    *action = CONFIG_RUN;
+    opterr = 0;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+        if (option == '?')
+            return error_set(error, STATUS_INVALID_FIELD, "unknown option %s; try --help", argv[optind - 1]);
+        if (option == ':')
+            return error_set(error, STATUS_INVALID_FIELD, "%s needs a value; try --help", argv[optind - 1]);
+        if (option == OPTION_HELP)
+            fputs(usage, stdout);
+        if (option == OPTION_VERSION)
+            printf("fusiond %s\n", FUSIOND_VERSION);
+        if (option == OPTION_HELP || option == OPTION_VERSION || option == OPTION_PRINT_CONFIG)
+            *action = CONFIG_EXIT;
+        if (option == OPTION_HELP || option == OPTION_VERSION)
+            return 0;
+        if (option != OPTION_PRINT_CONFIG && read_option(config, option, optarg, error) < 0)
+            return -1;
+    }
+    if (optind < argc)
+        return error_set(error, STATUS_INVALID_FIELD, "unexpected argument \"%s\"; try --help", argv[optind]);
+    return 0;
+}
+
+int config_read(int argc, char **argv, struct config *ret, enum config_action *ret_action, struct error *error)
+{
+    struct config *config = ret;
+    bool print = false;
+    *config = (struct config){
+        .memory_bytes = 256u << 20, .blob_bytes = 256u << 20, .deadline_ms = 60000, .max_queue = 100000};
+    config->max_workers = default_workers();
+    default_cache(config);
+    default_compiler(config);
+    look_for_nvrtc(config);
+    if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
+        read_flags(argc, argv, config, ret_action, error) < 0)
+        return -1;
+    for (int i = 1; i < argc; i++)
+        print |= strcmp(argv[i], "--print-config") == 0;
+    if (!config->no_database) {
+        /* An overriding folder gets the versioned subfolder too. */
+        size_t used = strlen(config->cache_dir);
+        snprintf(config->cache_dir + used, CONFIG_PATH - used, "/" CACHE_LAYOUT);
+        snprintf(config->database_path, sizeof config->database_path, "%s/kernels.db", config->cache_dir);
+    }
+    if (print && *ret_action == CONFIG_EXIT)
+        config_print(config, stdout);
+    return 0;
+}
+
+void config_print(const struct config *config, FILE *out)
+{
+    fprintf(out, "socket = %s\n", config->socket);
+    fprintf(out, "cache-dir = %s\n",
+            config->no_database ? "(none: kernels are kept in memory only)" : config->cache_dir);
+    fprintf(out, "compiler = %s\n", config->compiler);
+    fprintf(out, "nvrtc = %s\n", config->nvrtc ? config->nvrtc : "(looked for)");
+    fprintf(out, "workers = %u\n", config->max_workers);
+    fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
+    fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);
+}

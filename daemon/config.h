@@ -1,0 +1,41 @@
+/* What the daemon is told: built-in values, then the environment, then flags. */
+#ifndef DAEMON_CONFIG_H
+#define DAEMON_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/error.h"
+
+#define CONFIG_PATH 4096
+
+struct config {
+    char socket[CONFIG_PATH];
+    char cache_dir[CONFIG_PATH]; /* with the version of its layout as the last part */
+    char database_path[CONFIG_PATH + 32];
+    char compiler[CONFIG_PATH]; /* fusiond-compiler */
+    char nvrtc_path[CONFIG_PATH];
+    const char *nvrtc; /* NULL: look for it */
+    char nvrtc_dir_paths[2][CONFIG_PATH];
+    const char *nvrtc_dirs[3]; /* ends with NULL */
+    unsigned max_workers;
+    uint64_t memory_bytes;
+    uint64_t blob_bytes;
+    uint64_t deadline_ms;
+    size_t max_queue;
+    bool no_database;
+};
+
+enum config_action {
+    CONFIG_RUN,
+    CONFIG_EXIT, /* --help, --version, --print-config: it is printed */
+};
+
+/* -1: the error is for the user, who used the command wrongly. */
+int config_read(int argc, char **argv, struct config *ret, enum config_action *ret_action, struct error *error);
+
+/* One `name = value` a line. */
+void config_print(const struct config *config, FILE *out);
+
+#endif

@@ -1,0 +1,158 @@
+#include "daemon/conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/request.h"
+#include "daemon/server.h"
+#include "proto/limits.h"
+
+/* What may wait to be sent to a client that reads slowly; larger results travel as memfds. */
+#define OUT_LIMIT (4u << 20)
+/* From a frame's first byte to its last. */
+#define FRAME_DEADLINE_MS 5000
+
+/* ---- replies ---- */
+
+/* Send what was written into the scratch buffer; `status` says whether all of it was. */
+static void send_scratch(struct conn *conn, int status, const int *fds, size_t n_fds)
+{
+    msgpack_sbuffer *buffer = &conn->server->scratch;
+    if (status < 0) {
+        struct error error;
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a reply");
+        channel_break(&conn->channel, &error);
+    } else {
+        channel_send(&conn->channel, buffer->data, buffer->size, fds, n_fds);
+    }
+    /* One large reply must not stay allocated for ever. */
+    if (buffer->alloc > LIMIT_INLINE) {
+        msgpack_sbuffer_destroy(buffer);
+        msgpack_sbuffer_init(buffer);
+    }
+    msgpack_sbuffer_clear(buffer);
+}
+
+void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds)
+{
+    int status = envelope_write_reply(&conn->server->scratch, id, method, result);
+    send_scratch(conn, status, fds, n_fds);
+}
+
+void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure)
+{
+    conn->server->stats.requests_failed_total++;
+    int status = envelope_write_failure(&conn->server->scratch, id, failure);
+    send_scratch(conn, status, NULL, 0);
+}
+
+void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error)
+{
+    struct failure failure = failure_of(error);
+    conn_fail(conn, id, &failure);
+}
+
+/* ---- frames ---- */
+
+static void on_frame_deadline(uv_timer_t *timer)
+{
+    struct conn *conn = timer->data;
+    conn->server->stats.protocol_errors_total++;
+    log_event(LOG_WARNING, "conn.slow_frame", "uid=%u pid=%d limit_ms=%d", conn->uid, conn->pid, FRAME_DEADLINE_MS);
+    conn_close(conn);
+}
+
+static void watch_frame(struct conn *conn)
+{
+    if (conn->state == CONN_CLOSING)
+        return;
+    bool partial = channel_has_partial_frame(&conn->channel);
+    if (partial && !uv_is_active((uv_handle_t *)&conn->frame_timer))
+        uv_timer_start(&conn->frame_timer, on_frame_deadline, FRAME_DEADLINE_MS, 0);
+    else if (!partial)
+        uv_timer_stop(&conn->frame_timer);
+}
+
+static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
+{
+    struct conn *conn = channel->owner;
+    /* The frame's own clock; the next one, if it has begun, gets its own in on_batch. */
+    uv_timer_stop(&conn->frame_timer);
+    request_receive(conn, frame, size);
+}
+
+static void on_batch(struct channel *channel)
+{
+    watch_frame(channel->owner);
+}
+
+static void on_end(struct channel *channel, const struct error *reason)
+{
+    struct conn *conn = channel->owner;
+    if (reason->code != STATUS_OK && reason->code != STATUS_DISCONNECTED) {
+        conn->server->stats.protocol_errors_total++;
+        log_event(LOG_WARNING, "conn.broken", "uid=%u pid=%d code=%s reason=\"%s\"", conn->uid, conn->pid,
+                  status_name(reason->code), reason->text);
+        /* The request that is at fault cannot be named, so the id is 0. */
+        conn_fail_with(conn, 0, reason);
+    }
+    conn_close(conn);
+}
+
+static const struct channel_events channel_events = {on_frame, on_batch, on_end};
+
+/* ---- life ---- */
+
+int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct error *error)
+{
+    struct conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a connection");
+    conn->server = server;
+    conn->uid = uid;
+    conn->pid = pid;
+    list_init(&conn->requests);
+    if (channel_start(&conn->channel, &server->loop, fd, LIMIT_FRAME_GREETING, OUT_LIMIT, &channel_events, conn,
+                      error) < 0) {
+        free(conn);
+        return -1;
+    }
+    uv_timer_init(&server->loop, &conn->frame_timer);
+    conn->frame_timer.data = conn;
+    conn->open_handles = 2;
+    list_push(&server->conns, &conn->link);
+    server->stats.connections++;
+    server->stats.connections_total++;
+    return 0;
+}
+
+static void finish_if_done(struct conn *conn)
+{
+    if (--conn->open_handles == 0)
+        free(conn);
+}
+
+static void on_channel_closed(struct channel *channel)
+{
+    finish_if_done(channel->owner);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    finish_if_done(handle->data);
+}
+
+void conn_close(struct conn *conn)
+{
+    if (conn->state == CONN_CLOSING)
+        return;
+    conn->state = CONN_CLOSING;
+    list_remove(&conn->link);
+    conn->server->stats.connections--;
+    requests_orphan(conn);
+    channel_close(&conn->channel, on_channel_closed);
+    uv_close((uv_handle_t *)&conn->frame_timer, on_timer_closed);
+    server_conn_closed(conn->server);
+}

@@ -1,0 +1,339 @@
+/*
+ * The life of a request, from a frame to its one reply:
+ *
+ *   request_receive     look at the envelope, demand a greeting, dispatch by method
+ *   compile             memo → plan (decode, check, resolve, key) → memory → flight (database, compiler, commit)
+ *   request_answer_kernel / conn_fail
+ *
+ * The other methods are short and stand in control.c.
+ */
+#include "daemon/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/require.h"
+#include "daemon/control.h"
+#include "daemon/server.h"
+
+/* Requests of one connection that may wait at a time. */
+#define MAX_REQUESTS 4096
+
+/* ---- answering with a kernel ---- */
+
+/* One long part: inline when it is small, else a descriptor, whose index in the frame goes into the message. */
+static int add_part(struct bytes *part, int fd, uint64_t *index, bool *has_index, int *fds, size_t *n_fds)
+{
+    if (fd < 0)
+        return -1;
+    *part = (struct bytes){NULL, 0};
+    *index = *n_fds;
+    *has_index = true;
+    fds[(*n_fds)++] = fd;
+    return 0;
+}
+
+static int choose_parts(struct memory_tier *memory, struct held_kernel *held, struct parts parts, struct kernel *ret,
+                        int *fds, size_t *n_fds)
+{
+    *ret = held->kernel;
+    if (!parts.code)
+        ret->code = (struct text){NULL, 0};
+    if (!parts.log)
+        ret->log = (struct text){NULL, 0};
+    if (!parts.image)
+        ret->image = (struct bytes){NULL, 0};
+    else if (ret->image.size > LIMIT_INLINE_IMAGE && add_part(&ret->image, memory_tier_image_fd(memory, held),
+                                                              &ret->image_fd, &ret->has_image_fd, fds, n_fds) < 0)
+        return -1;
+    if (!parts.ptx)
+        ret->ptx = (struct bytes){NULL, 0};
+    else if (ret->ptx.size > LIMIT_INLINE_IMAGE &&
+             add_part(&ret->ptx, memory_tier_ptx_fd(memory, held), &ret->ptx_fd, &ret->has_ptx_fd, fds, n_fds) < 0)
+        return -1;
+    return 0;
+}
+
+void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
+                           const struct kernel_answer *answer)
+{
+    int fds[LIMIT_FDS];
+    size_t n_fds = 0;
+    struct kernel kernel;
+    if (choose_parts(kernel_store_memory(conn->server->store), answer->kernel, parts, &kernel, fds, &n_fds) < 0) {
+        struct error error;
+        error_set_errno(&error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
+        conn_fail_with(conn, id, &error);
+        return;
+    }
+    if (method == METHOD_COMPILE) {
+        struct compile_reply reply = {
+            .kernel = &kernel,
+            .outcome = answer->outcome,
+            .stored = answer->stored,
+            .queue_ns = answer->queue_ns,
+            .has_queue_ns = answer->compile_ns > 0,
+            .compile_ns = answer->compile_ns,
+            .has_compile_ns = answer->compile_ns > 0,
+            .fds = n_fds,
+            .has_fds = n_fds > 0,
+        };
+        conn_reply(conn, id, method, &reply, fds, n_fds);
+    } else {
+        struct kernel_get_reply reply = {
+            .kernel = &kernel, .outcome = answer->outcome, .fds = n_fds, .has_fds = n_fds > 0};
+        conn_reply(conn, id, method, &reply, fds, n_fds);
+    }
+}
+
+/* ---- waiting ---- */
+
+struct request *request_create(struct conn *conn, uint32_t id, enum method method)
+{
+    struct error error;
+    struct request *request = NULL;
+    if (conn->n_requests >= MAX_REQUESTS) {
+        error_set(&error, STATUS_BUSY, "%zu requests of this connection wait already, the limit is %d",
+                  conn->n_requests, MAX_REQUESTS);
+    } else {
+        request = calloc(1, sizeof *request);
+        if (!request)
+            error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a request");
+    }
+    if (!request) {
+        conn_fail_with(conn, id, &error);
+        return NULL;
+    }
+    request->conn = conn;
+    request->id = id;
+    request->method = method;
+    list_init(&request->in_parked);
+    list_push(&conn->requests, &request->in_conn);
+    conn->n_requests++;
+    return request;
+}
+
+static void leave_conn(struct request *request)
+{
+    if (!request->conn)
+        return;
+    list_remove(&request->in_conn);
+    request->conn->n_requests--;
+    request->conn = NULL;
+}
+
+void request_destroy(struct request *request)
+{
+    leave_conn(request);
+    list_remove(&request->in_parked);
+    passenger_leave(&request->passenger);
+    if (request->zone)
+        msgpack_zone_free(request->zone);
+    free((void *)request->params.at);
+    free(request);
+}
+
+void request_abandon(struct request *request)
+{
+    /* A compile can be left at any time; a look into the database comes back and finds the request inert. */
+    if (request->method == METHOD_COMPILE)
+        request_destroy(request);
+    else
+        leave_conn(request);
+}
+
+void requests_orphan(struct conn *conn)
+{
+    while (!list_empty(&conn->requests))
+        request_abandon(container_of(conn->requests.next, struct request, in_conn));
+}
+
+/* ---- compile ---- */
+
+static void compile(struct conn *conn, uint32_t id, struct bytes params);
+
+static void on_landing(struct passenger *passenger, const struct landing *landing)
+{
+    struct request *request = container_of(passenger, struct request, passenger);
+    if (landing->failure) {
+        conn_fail(request->conn, request->id, landing->failure);
+    } else {
+        struct kernel_answer answer = {landing->kernel, landing->outcome, landing->stored, landing->queue_ns,
+                                       landing->compile_ns};
+        request_answer_kernel(request->conn, request->id, METHOD_COMPILE, request->parts, &answer);
+    }
+    request_destroy(request);
+}
+
+/* The compiler is not known yet: keep the request until it is. */
+static void park(struct conn *conn, uint32_t id, struct bytes params)
+{
+    struct request *request = request_create(conn, id, METHOD_COMPILE);
+    if (!request)
+        return;
+    uint8_t *copy = malloc(params.size);
+    if (!copy) {
+        struct error error;
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a request of %zu bytes", params.size);
+        conn_fail_with(conn, id, &error);
+        request_destroy(request);
+        return;
+    }
+    memcpy(copy, params.at, params.size);
+    request->params = (struct bytes){copy, params.size};
+    list_push(&conn->server->parked, &request->in_parked);
+}
+
+void requests_resume_parked(struct server *server)
+{
+    struct list ready;
+    struct list *link;
+    list_init(&ready);
+    while ((link = list_pop(&server->parked)))
+        list_push(&ready, link);
+    while ((link = list_pop(&ready))) {
+        struct request *request = container_of(link, struct request, in_parked);
+        compile(request->conn, request->id, request->params);
+        request_destroy(request);
+    }
+}
+
+void requests_fail_parked(struct server *server, enum status code, const char *text)
+{
+    struct list *link;
+    while ((link = list_pop(&server->parked))) {
+        struct request *request = container_of(link, struct request, in_parked);
+        struct error error;
+        error_set(&error, code, "%s", text);
+        conn_fail_with(request->conn, request->id, &error);
+        request_destroy(request);
+    }
+}
+
+/* Whether the kernel is in memory; then it is the answer. */
+static bool answer_from_memory(struct conn *conn, uint32_t id, const uint8_t key[DIGEST_SIZE], struct parts parts)
+{
+    struct kernel_id kernel_id = {.owner = conn->uid};
+    memcpy(kernel_id.key, key, sizeof kernel_id.key);
+    struct held_kernel *kernel = kernel_store_find(conn->server->store, &kernel_id);
+    if (!kernel)
+        return false;
+    struct kernel_answer answer = {.kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored};
+    conn->server->stats.hits_memory_total++;
+    request_answer_kernel(conn, id, METHOD_COMPILE, parts, &answer);
+    return true;
+}
+
+static void board(struct conn *conn, uint32_t id, struct plan *plan, struct parts parts)
+{
+    struct error error;
+    struct request *request = request_create(conn, id, METHOD_COMPILE);
+    if (!request) {
+        plan_destroy(plan);
+        return;
+    }
+    request->parts = parts;
+    request->passenger.on_landing = on_landing;
+    if (flights_board(&conn->server->flights, conn->uid, plan, &request->passenger, &error) < 0) {
+        conn_fail_with(conn, id, &error);
+        request_destroy(request);
+    }
+}
+
+static void compile(struct conn *conn, uint32_t id, struct bytes params)
+{
+    struct server *server = conn->server;
+    const struct compiler_facts *facts = pool_facts(server->pool);
+    uint8_t key[DIGEST_SIZE];
+    struct parts parts;
+    struct plan *plan;
+    struct error error;
+
+    if (memo_find(&server->memo, params, key, &parts) && answer_from_memory(conn, id, key, parts))
+        return;
+    if (!facts && !pool_problem(server->pool)) {
+        park(conn, id, params);
+        return;
+    }
+    if (!facts) {
+        error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(server->pool));
+        conn_fail_with(conn, id, &error);
+        return;
+    }
+    if (plan_create(params, facts, &plan, &error) < 0) {
+        conn_fail_with(conn, id, &error);
+        return;
+    }
+    parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false};
+    memo_add(&server->memo, params, plan->key, parts);
+    if (answer_from_memory(conn, id, plan->key, parts))
+        plan_destroy(plan);
+    else
+        board(conn, id, plan, parts);
+}
+
+/* ---- the entrance ---- */
+
+static void dispatch(struct conn *conn, const struct envelope *envelope)
+{
+    switch (envelope->method) {
+    case METHOD_HELLO:
+        control_hello(conn, envelope);
+        break;
+    case METHOD_PING:
+        control_ping(conn, envelope);
+        break;
+    case METHOD_STATS:
+        control_stats(conn, envelope);
+        break;
+    case METHOD_COMPILE:
+        compile(conn, envelope->id, envelope->body);
+        break;
+    case METHOD_KERNEL_GET:
+        control_kernel_get(conn, envelope);
+        break;
+    case METHOD_KERNEL_LIST:
+        control_kernel_list(conn, envelope);
+        break;
+    case METHOD_BLOB_PUT:
+        control_blob_put(conn, envelope);
+        break;
+    case METHOD_CANCEL:
+        control_cancel(conn, envelope);
+        break;
+    case METHOD_UNKNOWN:
+    case METHOD_COUNT: {
+        struct error error;
+        error_set(&error, STATUS_UNKNOWN_METHOD, "there is no method \"%.*s\"", (int)envelope->name.size,
+                  envelope->name.at);
+        conn_fail_with(conn, envelope->id, &error);
+    }
+    }
+}
+
+void request_receive(struct conn *conn, const uint8_t *frame, size_t size)
+{
+    struct stats_reply *stats = &conn->server->stats;
+    struct envelope envelope;
+    struct error error = {0};
+
+    if (envelope_read(frame, size, &envelope, &error) == 0) {
+        if (envelope.kind != ENVELOPE_REQUEST)
+            error_set(&error, STATUS_MALFORMED, "a client sends requests only");
+        else if (conn->state == CONN_GREETING && envelope.method != METHOD_HELLO)
+            error_set(&error, STATUS_NOT_GREETED, "the first message must be hello, not \"%.*s\"",
+                      (int)envelope.name.size, envelope.name.at);
+    }
+    if (error.code != STATUS_OK) {
+        stats->protocol_errors_total++;
+        log_event(LOG_WARNING, "conn.broken", "uid=%u pid=%d code=%s reason=\"%s\"", conn->uid, conn->pid,
+                  status_name(error.code), error.text);
+        conn_fail_with(conn, envelope.id, &error);
+        conn_close(conn);
+        return;
+    }
+    stats->requests_total++;
+    dispatch(conn, &envelope);
+}

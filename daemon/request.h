@@ -1,0 +1,55 @@
+/* The life of a request. */
+#ifndef DAEMON_REQUEST_H
+#define DAEMON_REQUEST_H
+
+#include "daemon/compile/flight.h"
+#include "daemon/conn.h"
+#include "daemon/kernel_store.h"
+#include "daemon/memo.h"
+
+/* A request that waits for something. It is freed when what it waits for comes; until then it is the connection's,
+ * or, once that has closed or it was cancelled, inert (conn == NULL). */
+struct request {
+    struct list in_conn;
+    struct list in_parked;
+    struct conn *conn;
+    uint32_t id;
+    enum method method;
+    struct parts parts;
+    struct passenger passenger;   /* compile */
+    struct bytes params;          /* compile, while parked: an own copy */
+    struct store_lookup lookup;   /* kernel.get */
+    struct store_list list;       /* kernel.list */
+    msgpack_zone *zone;           /* kernel.list: the texts of its request; else NULL */
+    struct store_numbers numbers; /* stats */
+};
+
+/* A frame from a client: the one entrance. */
+void request_receive(struct conn *conn, const uint8_t *frame, size_t size);
+
+/* Make a request that waits. NULL after it has been answered with BUSY or OUT_OF_MEMORY. */
+struct request *request_create(struct conn *conn, uint32_t id, enum method method);
+/* Free it; what it waits for must have come, or never been asked for. */
+void request_destroy(struct request *request);
+
+/* Answer with a kernel. */
+struct kernel_answer {
+    struct held_kernel *kernel;
+    enum outcome outcome;
+    bool stored;
+    uint64_t queue_ns;
+    uint64_t compile_ns;
+};
+void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
+                           const struct kernel_answer *answer);
+
+/* Stop waiting; what goes on goes on without it. Frees the request, now or when what it waits for comes. */
+void request_abandon(struct request *request);
+/* All of a connection's. */
+void requests_orphan(struct conn *conn);
+
+/* The compiler is known, or known to be missing: go on with the requests that came before. */
+void requests_resume_parked(struct server *server);
+void requests_fail_parked(struct server *server, enum status code, const char *text);
+
+#endif

@@ -1,0 +1,204 @@
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/notify.h"
+#include "daemon/base/require.h"
+#include "daemon/conn.h"
+#include "daemon/request.h"
+
+/* Raw requests and their keys that are remembered. */
+#define MEMO_BYTES (16u << 20)
+
+/* ---- health ---- */
+
+size_t server_degraded(struct server *server, struct text ret[4])
+{
+    size_t n = 0;
+    const char *problem = kernel_store_problem(server->store);
+    if (problem)
+        ret[n++] = text_of(problem);
+    problem = pool_problem(server->pool);
+    if (problem)
+        ret[n++] = text_of(problem);
+    if (pool_sandbox(server->pool) == SANDBOX_NONE)
+        ret[n++] = TEXT_OF("compiler workers run without a sandbox: this kernel has neither Landlock nor seccomp");
+    return n;
+}
+
+/* ---- the end ---- */
+
+static void on_store_closed(void *owner)
+{
+    struct server *server = owner;
+    server->state = SERVER_STOPPED;
+    server->store = NULL;
+}
+
+static void advance_stop(struct server *server)
+{
+    if (server->state != SERVER_POOL_CLOSED || flights_count(&server->flights) > 0)
+        return;
+    server->state = SERVER_STORE_CLOSING;
+    while (!list_empty(&server->conns))
+        conn_close(container_of(server->conns.next, struct conn, link));
+    kernel_store_close(server->store, on_store_closed, server);
+}
+
+static void on_pool_closed(void *owner)
+{
+    struct server *server = owner;
+    server->pool = NULL;
+    server->state = SERVER_POOL_CLOSED;
+    advance_stop(server);
+}
+
+void server_conn_closed(struct server *server)
+{
+    listener_resume(&server->listener);
+}
+
+void server_stop(struct server *server)
+{
+    if (server->state != SERVER_RUNNING)
+        return;
+    server->state = SERVER_STOPPING;
+    log_event(LOG_INFO, "stopping", "flights=%zu connections=%llu", flights_count(&server->flights),
+              (unsigned long long)server->stats.connections);
+    notify_send("STOPPING=1");
+    listener_close(&server->listener);
+    uv_close((uv_handle_t *)&server->sigterm, NULL);
+    uv_close((uv_handle_t *)&server->sigint, NULL);
+    requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    pool_close(server->pool, on_pool_closed);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    (void)number;
+    server_stop(signal->data);
+}
+
+/* ---- the beginning ---- */
+
+static void on_facts(void *owner)
+{
+    struct server *server = owner;
+    memo_clear(&server->memo);
+    requests_resume_parked(server);
+}
+
+static void on_landed(void *owner)
+{
+    advance_stop(owner);
+}
+
+static void on_accept(struct listener *listener, int fd, uid_t uid, pid_t pid)
+{
+    struct server *server = container_of(listener, struct server, listener);
+    struct error error;
+    if (conn_create(server, fd, uid, pid, &error) < 0) {
+        log_event(LOG_ERROR, "conn.failed", "reason=\"%s\"", error.text);
+        close(fd);
+    }
+}
+
+static void on_refuse(struct listener *listener, uid_t uid, pid_t pid)
+{
+    struct server *server = container_of(listener, struct server, listener);
+    server->stats.connections_refused_total++;
+    log_event(LOG_WARNING, "conn.refused", "uid=%u pid=%d allowed_uid=%u", uid, pid, geteuid());
+}
+
+static void mark_all_stats(struct stats_reply *stats)
+{
+    /* A counter at 0 is worth sending: absent would mean unknown. */
+    for (size_t i = 0; i < stats_reply_type.n_fields; i++)
+        if (stats_reply_type.fields[i].kind == FIELD_NUMBER)
+            *(bool *)((char *)stats + stats_reply_type.fields[i].extent) = true;
+}
+
+/* As many descriptors as the system allows: one per client, two per worker, one per large image. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int start_parts(struct server *server, struct error *error)
+{
+    const struct config *config = server->config;
+    struct kernel_store_options store = {config->no_database ? NULL : config->cache_dir, config->memory_bytes,
+                                         &server->stats};
+    struct pool_options pool = {
+        .compiler = config->compiler,
+        .nvrtc = config->nvrtc,
+        .nvrtc_dirs = config->nvrtc_dirs,
+        .max_workers = config->max_workers,
+        .deadline_ms = config->deadline_ms,
+        .max_queue = config->max_queue,
+        .stats = &server->stats,
+    };
+    if (listener_open(&server->listener, &server->loop, config->socket, config->cache_dir, on_accept, on_refuse,
+                      error) < 0)
+        return -1;
+    if (kernel_store_create(&server->loop, &store, &server->store, error) < 0)
+        return -1;
+    if (pool_create(&server->loop, &pool, on_facts, server, &server->pool, error) < 0)
+        return -1;
+    flights_init(&server->flights, server->store, server->pool, &server->blobs, &server->stats, on_landed, server);
+    return 0;
+}
+
+static void start_signals(struct server *server)
+{
+    signal(SIGPIPE, SIG_IGN);
+    uv_signal_init(&server->loop, &server->sigterm);
+    uv_signal_init(&server->loop, &server->sigint);
+    server->sigterm.data = server->sigint.data = server;
+    uv_signal_start(&server->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&server->sigint, on_signal, SIGINT);
+}
+
+int server_run(const struct config *config, struct error *error)
+{
+    struct server server = {.config = config};
+    raise_file_limit();
+    int status = uv_loop_init(&server.loop);
+    if (status < 0)
+        return error_set(error, STATUS_SYSTEM, "starting the event loop: %s", uv_strerror(status));
+    list_init(&server.conns);
+    list_init(&server.parked);
+    msgpack_sbuffer_init(&server.scratch);
+    mark_all_stats(&server.stats);
+    server.stats.database_path = text_of(config->no_database ? NULL : config->database_path);
+    server.started_ns = uv_hrtime();
+    memo_init(&server.memo, MEMO_BYTES, &server.stats);
+    blob_store_init(&server.blobs, config->blob_bytes, &server.stats);
+    if (start_parts(&server, error) < 0) {
+        /* Nothing has run on the loop yet; the process is about to end with the reason. */
+        return -1;
+    }
+    start_signals(&server);
+    log_event(LOG_INFO, "ready", "pid=%d socket=%s cache=%s workers=%u", getpid(), server.listener.path,
+              config->no_database ? "none" : config->cache_dir, config->max_workers);
+    notify_send("READY=1");
+    uv_run(&server.loop, UV_RUN_DEFAULT);
+    require(server.state == SERVER_STOPPED);
+    /* The end leaves nothing behind: a handle that is still open here is a bug. */
+    require(uv_loop_close(&server.loop) == 0);
+    memo_finish(&server.memo);
+    blob_store_finish(&server.blobs);
+    msgpack_sbuffer_destroy(&server.scratch);
+    listener_finish(&server.listener);
+    log_event(LOG_INFO, "stopped", "uptime_s=%.1f", (double)(uv_hrtime() - server.started_ns) / 1e9);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* The server: everything that the front owns, and the order in which it begins and ends. */
+#ifndef DAEMON_SERVER_H
+#define DAEMON_SERVER_H
+
+#include <uv.h>
+
+#include "daemon/blob_store.h"
+#include "daemon/compile/flight.h"
+#include "daemon/compile/pool.h"
+#include "daemon/config.h"
+#include "daemon/kernel_store.h"
+#include "daemon/listener.h"
+#include "daemon/memo.h"
+
+/* The one protocol version so far. */
+#define PROTOCOL_VERSION 1
+#define PROTOCOL_OLDEST 1
+
+/*
+ * The end, each step when the one before is through:
+ *
+ *   RUNNING ──stop──► listener closed, pool closing ──► POOL_CLOSED ──no flights──► connections closed ──► store closed
+ */
+enum server_state {
+    SERVER_RUNNING,
+    SERVER_STOPPING,
+    SERVER_POOL_CLOSED,
+    SERVER_STORE_CLOSING,
+    SERVER_STOPPED,
+};
+
+struct server {
+    uv_loop_t loop;
+    const struct config *config;
+    enum server_state state;
+    struct stats_reply stats; /* the counters, in the form in which they are sent */
+    uint64_t started_ns;
+    struct listener listener;
+    struct list conns;
+    struct list parked; /* compile requests that came before the compiler was known */
+    struct kernel_store *store;
+    struct pool *pool;
+    struct flights flights;
+    struct blob_store blobs;
+    struct memo memo;
+    msgpack_sbuffer scratch; /* one reply, while it is being written */
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+};
+
+/* Run until a signal ends it. 0, or -1 with the reason why it could not start. */
+int server_run(const struct config *config, struct error *error);
+
+/* Begin to stop; harmless when it has begun. */
+void server_stop(struct server *server);
+
+/* A connection has begun to close. */
+void server_conn_closed(struct server *server);
+
+/* One sentence per thing that does not work just now; returns how many, at most 4. Texts live as long as nothing
+ * changes. */
+size_t server_degraded(struct server *server, struct text ret[4]);
+
+#endif
