@@ -63,7 +63,7 @@ static void read_columns(sqlite3_stmt *stmt, struct text name_space, const uint8
 
 /* ---- from the row to the kernel ---- */
 
-static int no_memory(struct error *error)
+static enum found no_memory(struct error *error)
 {
     error_set(error, STATUS_OUT_OF_MEMORY, "no memory to read a kernel");
     return BROKEN;
