@@ -55,6 +55,12 @@ size_t folder_count(const char *start)
     return n;
 }
 
+unsigned cycles(unsigned usual)
+{
+    const char *asked = getenv("FUSIOND_TEST_CYCLES");
+    return asked && atoi(asked) > 0 ? (unsigned)atoi(asked) : usual;
+}
+
 /* ---- kernels ---- */
 
 static void fill(uint8_t *bytes, size_t size, unsigned seed)

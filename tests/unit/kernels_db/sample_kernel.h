@@ -15,6 +15,9 @@ const char *folder_path(const char *name);
 /* How many names in the folder begin so. */
 size_t folder_count(const char *start);
 
+/* How often to repeat: FUSIOND_TEST_CYCLES in the environment, for a long run by hand, else the usual number. */
+unsigned cycles(unsigned usual);
+
 /* A kernel made from a number: with all fields, two headers and their texts. Different seeds have different keys,
  * labels, images and PTX, and one code. Owner: the sample. */
 #define SAMPLE_CODE "extern \"C\" __global__ void twice(float *x) { x[threadIdx.x] *= 2.0f; }\n"
