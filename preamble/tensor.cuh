@@ -1,4 +1,4 @@
-// Tensor: how a kernel sees a tensor argument. Its bytes are what the host packs: pointer, sizes, strides, padding to 8.
+// Tensor: how a kernel sees a tensor argument. The host packs it as pointer, sizes, strides, padding to 8.
 #ifndef FUSIOND_TENSOR_CUH
 #define FUSIOND_TENSOR_CUH
 

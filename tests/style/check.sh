@@ -219,6 +219,18 @@ proofs_exist() {
         done
 }
 
+# Every method, error and word of a message that clients see is in proto/PROTOCOL.md.
+protocol_is_described() {
+    {
+        sed -n 's/^METHOD([^,]*, "\([^"]*\)".*/\1/p' proto/methods.def
+        sed -n 's/^ERROR(\([^,]*\),.*/\1/p' proto/errors.def
+        sed -n 's/^VALUE([^"]*"\([^"]*\)".*/\1/p' proto/enums.def
+        grep -Ev '^(MESSAGE|/\*| \*)|\(worker_' proto/messages.def | sed -n 's/^[A-Z]*([^,]*, *\([a-z0-9_]*\).*/\1/p'
+    } | sort -u >"$work/wire"
+    grep -oE '[A-Za-z0-9_.]+' proto/PROTOCOL.md | sed 's/\.$//' | sort -u >"$work/described"
+    comm -23 "$work/wire" "$work/described" | sed 's/^/proto\/PROTOCOL.md:1: does not speak of /'
+}
+
 # ---- the report ----
 
 clang_format=
@@ -247,7 +259,7 @@ report() { # RULE [REASON TO SKIP]
     fi
 }
 
-echo "1..13"
+echo "1..14"
 report includes_go_one_way
 report libraries_stay_in_their_process
 report includes_start_at_the_root
@@ -261,3 +273,8 @@ report lines_are_tidy
 if [ -n "$clang_format" ]; then report formatted; else report formatted "clang-format 14 is not installed"; fi
 report every_source_is_built
 if [ -f docs/guarantees.md ]; then report proofs_exist; else report proofs_exist "docs/guarantees.md is not written"; fi
+if [ -f proto/PROTOCOL.md ]; then
+    report protocol_is_described
+else
+    report protocol_is_described "proto/PROTOCOL.md is not written"
+fi
