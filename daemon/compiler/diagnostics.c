@@ -10,6 +10,7 @@ static const struct {
     enum severity severity;
 } severities[] = {
     {"catastrophic error", SEVERITY_ERROR},
+    {"Catastrophic error", SEVERITY_ERROR},
     {"internal error", SEVERITY_ERROR},
     {"Internal error", SEVERITY_ERROR},
     {"Command-line error", SEVERITY_ERROR},

@@ -17,7 +17,8 @@
 /* What a frame keeps for everything but image and PTX. */
 #define FRAME_REST (4u << 20)
 
-enum { PHASE_CREATE, PHASE_COMPILE, PHASE_FETCH, N_PHASES };
+/* create, compile, fetch */
+#define N_PHASES 3
 
 /* Functions below return the compiler's result codes; memory that runs out here is the compiler's out-of-memory. */
 struct compile {
@@ -218,12 +219,12 @@ static int fetch_findings(struct compile *compile, struct error *error)
     return failed;
 }
 
-static void phase_end(struct compile *compile, int phase, uint64_t *started)
+/* A phase that was not reached is not listed. */
+static void phase_end(struct compile *compile, const char *name, uint64_t *started)
 {
-    static const char *const names[N_PHASES] = {"create", "compile", "fetch"};
     uint64_t now = now_ns();
-    compile->ret->phases[phase] = (struct phase){.name = text_of(names[phase]), .ns = now - *started, .has_ns = true};
-    compile->ret->n_phases = (size_t)phase + 1;
+    compile->ret->phases[compile->ret->n_phases++] =
+        (struct phase){.name = text_of(name), .ns = now - *started, .has_ns = true};
     *started = now;
 }
 
@@ -238,10 +239,10 @@ int job_run(const struct nvrtc *nvrtc, const struct worker_job *job, msgpack_zon
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a job");
 
     int code = create(&compile);
-    phase_end(&compile, PHASE_CREATE, &started);
+    phase_end(&compile, "create", &started);
     if (code == NVRTC_RESULT_SUCCESS) {
         code = compile_program(&compile);
-        phase_end(&compile, PHASE_COMPILE, &started);
+        phase_end(&compile, "compile", &started);
     }
     if (code == NVRTC_RESULT_SUCCESS)
         code = fetch_entries(&compile);
@@ -252,7 +253,7 @@ int job_run(const struct nvrtc *nvrtc, const struct worker_job *job, msgpack_zon
     int failed = fetch_findings(&compile, error);
     if (failed == 0 && code != NVRTC_RESULT_SUCCESS)
         failed = explain(&compile, error);
-    phase_end(&compile, PHASE_FETCH, &started);
+    phase_end(&compile, "fetch", &started);
     if (compile.program != NULL)
         nvrtc->destroy(&compile.program);
     if (failed < 0)

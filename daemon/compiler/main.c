@@ -75,8 +75,11 @@ static int send_message(struct channel *channel, const struct message_type *type
 {
     msgpack_sbuffer out;
     msgpack_sbuffer_init(&out);
-    envelope_write_message(&out, type, message);
-    int result = channel_write(channel, out.data, out.size, error);
+    int result = envelope_write_message(&out, type, message);
+    if (result == 0)
+        result = channel_write(channel, out.data, out.size, error);
+    else
+        error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a %s", type->name);
     msgpack_sbuffer_destroy(&out);
     return result;
 }

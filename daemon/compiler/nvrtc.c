@@ -83,18 +83,16 @@ static int bind_symbols(struct nvrtc *nvrtc, void *library, struct error *error)
     const char *missing = NULL;
 #define NVRTC(field, symbol, parameters)                                                                               \
     *(void **)&nvrtc->field = dlsym(library, #symbol);                                                                 \
-    if (nvrtc->field == NULL)                                                                                          \
+    if (nvrtc->field == NULL && missing == NULL)                                                                       \
         missing = #symbol;
 #include "daemon/compiler/nvrtc.def"
 #undef NVRTC
     *(void **)&nvrtc->result_name = dlsym(library, "nvrtcGetErrorString");
-    if (nvrtc->result_name == NULL)
+    if (nvrtc->result_name == NULL && missing == NULL)
         missing = "nvrtcGetErrorString";
 
-    Dl_info info;
-    const char *name = "the library";
-    if (nvrtc->version != NULL && dladdr(*(void **)&nvrtc->version, &info) != 0 && info.dli_fname != NULL)
-        name = info.dli_fname;
+    struct link_map *map = NULL;
+    const char *name = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "the library";
     if (missing != NULL)
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s has no %s: NVRTC %s or newer is needed; " WHAT_TO_DO,
                          name, missing, NVRTC_OLDEST);

@@ -83,10 +83,14 @@ static void read_used(struct text line, struct kernel_entry *entry)
     if (!number_before(line, " registers", &end, &registers) || registers > 1024)
         return;
     entry->registers = registers;
-    entry->has_registers = entry->has_shared_memory = entry->has_constant_memory = entry->has_local_memory = true;
-    entry->shared_memory = entry->local_memory = 0;
+    entry->has_registers = true;
+    /* Left out when it is 0. */
+    entry->shared_memory = 0;
+    entry->has_shared_memory = true;
     set(line, " bytes smem", &entry->shared_memory, &entry->has_shared_memory);
     set(line, " bytes lmem", &entry->local_memory, &entry->has_local_memory);
+    /* Not reported for sm_90 and newer, whatever it is. */
+    entry->has_constant_memory = find(line, " bytes cmem[") != NULL;
     entry->constant_memory = sum_constant_memory(line);
 }
 

@@ -7,8 +7,8 @@
 #include "proto/message.h"
 
 /* Fill registers, stack frame, spills, shared, constant and local memory of the entries whose lowered names the log
- * speaks of. Numbers that the log does not give stay absent: a PTX target has no report. Once an entry's "Used" line
- * was seen, sizes that this line leaves out because they are 0 are set to 0. */
+ * speaks of. Numbers that the log does not give stay absent: a PTX target has no report, a recent target none of
+ * constant memory. Shared memory is 0 where the line that would have it does not. */
 void ptxas_report(struct text log, struct kernel_entry *entries, size_t n_entries);
 
 #endif

@@ -129,8 +129,9 @@ int compiler_process_compile(struct compiler_process *process, const struct work
 {
     msgpack_sbuffer out;
     msgpack_sbuffer_init(&out);
-    envelope_write_message(&out, &worker_job_type, job);
-    int failed = compiler_process_write(process, out.data, out.size);
+    int failed = envelope_write_message(&out, &worker_job_type, job);
+    if (!failed)
+        failed = compiler_process_write(process, out.data, out.size);
     msgpack_sbuffer_destroy(&out);
     if (failed)
         return error_set_errno(error, STATUS_SYSTEM, errno, "sending a job");

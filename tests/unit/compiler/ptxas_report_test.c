@@ -32,6 +32,7 @@ Test(ptxas_report, each_entry_has_its_own)
     cr_assert(entries[0].has_spill_stores && entries[0].spill_stores == 8);
     cr_assert(entries[0].has_spill_loads && entries[0].spill_loads == 12);
     cr_assert(entries[0].has_shared_memory && entries[0].shared_memory == 0);
+    cr_assert(!entries[0].has_constant_memory && !entries[0].has_local_memory);
     cr_assert(entries[1].registers == 10 && entries[1].shared_memory == 16 && entries[1].stack_frame == 0);
     cr_assert(entries[1].has_spill_stores && entries[1].spill_stores == 0);
 }
