@@ -194,7 +194,7 @@ static enum opened set_pragmas(struct kernels_db *db, char reason[128], struct e
     sqlite3_db_config(db->sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     snprintf(sql, sizeof sql,
              "PRAGMA page_size = %d; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
-             "PRAGMA synchronous = NORMAL; PRAGMA cell_size_check = ON",
+             "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON",
              MIGRATIONS_PAGE_SIZE);
     int code = sqlite3_exec(db->sqlite, sql, keep_journal_mode, journal, NULL);
     if (code != SQLITE_OK)

@@ -17,7 +17,7 @@ struct key_part {
 };
 
 /* Everything a kernel is made from. Pointers are borrowed for the call. Arrays are hashed in the order given, except
- * headers, which are a set: their order never matters. */
+ * headers, at most LIMIT_HEADERS, which are a set: their order never matters. */
 struct key_input {
     uint8_t build[DIGEST_SIZE]; /* the compiler: library, its builtins, toolkit headers if allowed */
     struct text target;         /* resolved: "sm_90a", "compute_80" */

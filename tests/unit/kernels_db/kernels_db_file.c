@@ -277,7 +277,7 @@ Test(kernels_db_file, F9_random_overwrites_and_truncation)
     close(fd);
     cr_assert(size > 8192 && size < (ssize_t)sizeof pristine);
 
-    for (unsigned cycle = 0; cycle < cycles(100); cycle++) {
+    for (unsigned cycle = 0; cycle < cycles(60); cycle++) {
         size_t length = (size_t)size, at = dice(&state) % length, n = 1 + dice(&state) % 4096;
         memcpy(bytes, pristine, length);
         if (cycle % 10 == 9)
