@@ -9,8 +9,8 @@
 #include <uv.h>
 
 #include "daemon/base/log.h"
+#include "daemon/version.h"
 #include "proto/limits.h"
-#include "version.h"
 
 /* The last part of the cache's path: another layout gets another folder. */
 #define CACHE_LAYOUT "v1"

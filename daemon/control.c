@@ -12,7 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
-#include "version.h"
+#include "daemon/version.h"
 
 /* Decode the params, or answer with what is wrong with them. */
 static int parse(struct conn *conn, const struct envelope *envelope, msgpack_zone *zone, void *ret)

@@ -1,4 +1,5 @@
 /* fusiond: the front. Reads what it is told, and runs the server. */
+#include <sodium.h>
 #include <stdio.h>
 
 #include "daemon/config.h"
@@ -16,6 +17,9 @@ int main(int argc, char **argv)
     }
     if (action == CONFIG_EXIT)
         return 0;
+    /* Picks the fastest BLAKE2b that this processor has. */
+    if (sodium_init() < 0)
+        fprintf(stderr, "fusiond: libsodium is not ready; hashing is slower, ignoring\n");
     if (server_run(&config, &error) < 0) {
         fprintf(stderr, "fusiond: %s\n", error.text);
         return 1;

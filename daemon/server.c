@@ -160,7 +160,8 @@ static int start_parts(struct server *server, struct error *error)
 
 static void start_signals(struct server *server)
 {
-    signal(SIGPIPE, SIG_IGN);
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
     uv_signal_init(&server->loop, &server->sigterm);
     uv_signal_init(&server->loop, &server->sigint);
     server->sigterm.data = server->sigint.data = server;

@@ -31,6 +31,13 @@ void bench_idle(const struct bench *bench)
 {
     static struct fusiond_connection *connections[IDLE_CLIENTS];
     struct fusiond_error error;
+    /* One kernel, so that the daemon has its compiler, its database and one worker. */
+    if (fusiond_connect(bench->socket, NULL, &connections[0], &error) < 0)
+        die("%s", error.text);
+    struct fusiond_fusion *fusion = make_fusion("bench", 10240, 0);
+    fusiond_kernel_destroy(get_kernel(connections[0], fusion, 0));
+    fusiond_fusion_destroy(fusion);
+    fusiond_close(connections[0]);
     uint64_t before = status_number(bench->pid, "VmRSS");
     for (int i = 0; i < IDLE_CLIENTS; i++)
         if (fusiond_connect(bench->socket, NULL, &connections[i], &error) < 0)
