@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         if (strcmp(verbs[i]->name, argv[optind]) != 0)
             continue;
         int first = optind;
-        optind = 1;
+        optind = 0; /* glibc: start anew, and options may follow arguments again */
         return verbs[i]->run(argc - first, argv + first, &common);
     }
     fprintf(stderr, "fusionctl: there is no verb \"%s\"\n", argv[optind]);
