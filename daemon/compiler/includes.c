@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "preamble/preamble.h"
+
 static int add_header(const struct header *header, msgpack_zone *zone, struct includes *includes, struct error *error)
 {
     if (header->bytes.at == NULL)
@@ -20,10 +22,31 @@ static int add_header(const struct header *header, msgpack_zone *zone, struct in
     return 0;
 }
 
+static bool taken(const struct includes *includes, const char *name)
+{
+    for (size_t i = 0; i < includes->n; i++)
+        if (strcmp(includes->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* All of them, whatever the program needs: the compiler copies some tens of kilobytes. A header of the client's in the
+ * place of a module is the client's wish, and in the kernel's key. */
+static void add_modules(struct includes *includes)
+{
+    const struct preamble_module *modules = preamble_modules();
+    for (size_t i = 0; i < preamble_count; i++) {
+        if (taken(includes, modules[i].include))
+            continue;
+        includes->texts[includes->n] = modules[i].text;
+        includes->names[includes->n++] = modules[i].include;
+    }
+}
+
 int includes_collect(const struct header *headers, size_t n_headers, msgpack_zone *zone, struct includes *ret,
                      struct error *error)
 {
-    size_t most = n_headers + 1;
+    size_t most = n_headers + preamble_count;
     struct includes includes = {0};
     includes.texts = msgpack_zone_malloc(zone, most * sizeof *includes.texts);
     includes.names = msgpack_zone_malloc(zone, most * sizeof *includes.names);
@@ -32,6 +55,7 @@ int includes_collect(const struct header *headers, size_t n_headers, msgpack_zon
     for (size_t i = 0; i < n_headers; i++)
         if (add_header(&headers[i], zone, &includes, error) < 0)
             return -1;
+    add_modules(&includes);
     *ret = includes;
     return 0;
 }

@@ -19,6 +19,7 @@
 #include "daemon/compiler/nvrtc.h"
 #include "daemon/compiler/sandbox.h"
 #include "daemon/compiler/worker.h"
+#include "preamble/preamble.h"
 #include "proto/envelope.h"
 
 #define DIRS_MAX 16
@@ -174,6 +175,7 @@ static int run(struct channel *channel, const struct options *options)
     uint8_t build[DIGEST_SIZE];
     if (nvrtc_open(&nvrtc, options->nvrtc, options->dirs, options->n_dirs, &error) < 0)
         return refuse(channel, &error);
+    preamble_modules(); /* digests its texts once, while everything is allowed */
     /* After the library was found, before it looks where it is: line tables hold the folder. */
     if (chdir("/") < 0)
         error_set_errno(&error, STATUS_SYSTEM, errno, "chdir /");

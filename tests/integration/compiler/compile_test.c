@@ -234,6 +234,28 @@ Test(compile, headers_come_from_memory)
     cr_assert(result.diagnostics[0].line == 2);
 }
 
+/* A module is included by name, and a mistake in the use of it is told with its name and line. */
+Test(compile, modules_of_the_preamble)
+{
+    struct text args[] = {TEXT_OF("--std=c++17"), TEXT_OF("--gpu-architecture=sm_90a"), TEXT_OF("-default-device")};
+    struct worker_result result = compile_job((struct worker_job){
+        .program = TEXT_OF("#include \"fusiond/index_int64.cuh\"\n"
+                           "#include \"fusiond/warp.cuh\"\n"
+                           "#line 1 \"fusion.cu\"\n"
+                           "__global__ void k(float *p) { *p = fusiond::warp::shfl_xor(*p, 1); }\n"),
+        .args = args,
+        .n_args = 3});
+    cr_assert(result.result == 0, "%s", result.log.at);
+    cr_assert(result.n_diagnostics == 0, "%s", result.log.at);
+
+    result = compile("#include \"fusiond/index_int64.cuh\"\n"
+                     "#include \"fusiond/index_int32.cuh\"\n",
+                     NULL);
+    cr_assert(result.result == 6 && result.n_diagnostics >= 1);
+    cr_assert_str_eq(result.diagnostics[0].file.at, "fusiond/index_int32.cuh");
+    cr_assert(result.diagnostics[0].has_line);
+}
+
 Test(compile, F28_header_with_a_nul_is_refused)
 {
     struct header headers[] = {{.name = TEXT_OF("nul.h"), .bytes = {(const uint8_t *)"int a;\0int b;", 13}}};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/compiler/includes.h"
+#include "preamble/preamble.h"
 
 static msgpack_zone zone;
 
@@ -54,4 +55,36 @@ Test(includes, missing_bytes_are_refused)
     struct error error = {0};
     cr_assert(includes_collect(headers, 1, &zone, &includes, &error) == -1);
     cr_assert(error.code == STATUS_INVALID_FIELD && strstr(error.text, "later.h") != NULL);
+}
+
+static size_t count(const struct includes *includes, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < includes->n; i++)
+        n += strcmp(includes->names[i], name) == 0;
+    return n;
+}
+
+Test(includes, modules_by_their_include_names)
+{
+    struct includes includes;
+    struct error error;
+    const struct preamble_module *modules = preamble_modules();
+    cr_assert(preamble_count > 0);
+    cr_assert(includes_collect(NULL, 0, &zone, &includes, &error) == 0);
+    cr_assert(includes.n == preamble_count);
+    for (size_t i = 0; i < preamble_count; i++)
+        cr_assert(count(&includes, modules[i].include) == 1);
+}
+
+/* The compiler is never given two files of one name. */
+Test(includes, a_header_takes_the_place_of_a_module)
+{
+    struct includes includes;
+    struct error error;
+    const char *name = preamble_modules()[0].include;
+    struct header headers[] = {header(name, "// mine", 7)};
+    cr_assert(includes_collect(headers, 1, &zone, &includes, &error) == 0);
+    cr_assert(includes.n == preamble_count && count(&includes, name) == 1);
+    cr_assert_str_eq(includes.texts[0], "// mine");
 }
