@@ -340,13 +340,13 @@ struct fusiond_argument {
 
 /* What the fusion's expressions give for these arguments, one per parameter. Outputs may have sizes NULL: they are
  * computed. INVALID_LAUNCH with the expression's text. */
-FUSIOND_API int fusiond_launch_params(const struct fusiond_fusion *fusion, const struct fusiond_argument *arguments,
+FUSIOND_API int fusiond_launch_params(struct fusiond_fusion *fusion, const struct fusiond_argument *arguments,
                                       size_t n_arguments, struct fusiond_launch *ret, struct fusiond_error *error);
 
 /* Launch an entry on a CUstream (NULL: the default one) with arguments in the order of the fusion's params. `launch`
  * NULL: as the fusion's expressions say. Checked before: sizes against the index type, every argument's size against
  * the image (where the driver can tell), limits of device and function. Returns once the launch is queued. */
-FUSIOND_API int fusiond_launch(const struct fusiond_module *module, size_t entry, const struct fusiond_fusion *fusion,
+FUSIOND_API int fusiond_launch(const struct fusiond_module *module, size_t entry, struct fusiond_fusion *fusion,
                                const struct fusiond_argument *arguments, size_t n_arguments,
                                const struct fusiond_launch *launch, void *stream, struct fusiond_error *error);
 
