@@ -41,6 +41,12 @@ void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *
     send_scratch(conn, status, fds, n_fds);
 }
 
+void conn_reply_packed(struct conn *conn, uint32_t id, struct bytes result, const int *fds, size_t n_fds)
+{
+    int status = envelope_write_packed(&conn->server->scratch, id, result);
+    send_scratch(conn, status, fds, n_fds);
+}
+
 void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure)
 {
     conn->server->stats.requests_failed_total++;

@@ -102,8 +102,9 @@ void control_hello(struct conn *conn, const struct envelope *envelope)
                       PROTOCOL_OLDEST, PROTOCOL_VERSION);
             conn_fail_with(conn, envelope->id, &error);
         } else {
-            log_event(LOG_DEBUG, "conn.open", "uid=%u pid=%d client=\"%.64s\"", conn->uid, conn->pid,
-                      hello.client.at ? hello.client.at : "");
+            char client[64];
+            log_event(LOG_DEBUG, "conn.open", "uid=%u pid=%d client=\"%s\"", conn->uid, conn->pid,
+                      text_show(hello.client, client, sizeof client));
             greet(conn, envelope->id);
         }
     }
@@ -251,19 +252,19 @@ void control_kernel_list(struct conn *conn, const struct envelope *envelope)
 /* The bytes of a memfd that can no longer change. */
 static int map_blob(int fd, const struct blob_put_request *put, struct bytes *ret, struct error *error)
 {
-    const int needed = F_SEAL_SHRINK | F_SEAL_WRITE;
+    const int needed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
     struct stat status;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & needed) != needed)
         return error_set(error, STATUS_INVALID_FIELD,
                          "fds: the descriptor must be a memfd sealed against writing and "
-                         "shrinking (F_SEAL_WRITE, F_SEAL_SHRINK)");
+                         "resizing (F_SEAL_WRITE, F_SEAL_SHRINK, F_SEAL_GROW)");
     if (fstat(fd, &status) < 0)
         return error_set_errno(error, STATUS_SYSTEM, errno, "fds: the size of the memfd");
     if (!put->has_size || put->size == 0 || (uint64_t)status.st_size != put->size)
         return error_set(error, STATUS_INVALID_FIELD, "size: %llu is not the memfd's size of %lld, which must not be 0",
                          (unsigned long long)put->size, (long long)status.st_size);
-    void *at = mmap(NULL, (size_t)put->size, PROT_READ, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, (size_t)put->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED)
         return error_set_errno(error, STATUS_SYSTEM, errno, "fds: mapping %llu bytes", (unsigned long long)put->size);
     *ret = (struct bytes){at, (size_t)put->size};

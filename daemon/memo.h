@@ -9,15 +9,8 @@
 #include <stdint.h>
 
 #include "daemon/base/list.h"
+#include "daemon/parts.h"
 #include "proto/message.h"
-
-/* Which parts of a kernel a reply carries beside the metadata. */
-struct parts {
-    bool image;
-    bool ptx;
-    bool log;
-    bool code;
-};
 
 struct memo_entry;
 

@@ -36,6 +36,7 @@ void held_kernel_destroy(struct held_kernel *kernel)
         close(kernel->image_fd);
     if (kernel->ptx_fd >= 0)
         close(kernel->ptx_fd);
+    free(kernel->answer.bytes);
     msgpack_zone_destroy(&kernel->zone);
     free(kernel);
 }
@@ -113,6 +114,29 @@ void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
         tier->stats->memory_evictions_total++;
         drop(tier, oldest);
     }
+}
+
+/* ---- packed answers ---- */
+
+void memory_tier_keep_answer(struct memory_tier *tier, struct held_kernel *kernel, enum method method,
+                             struct parts parts, struct bytes packed)
+{
+    struct packed_answer *answer = &kernel->answer;
+    uint8_t *copy = realloc(answer->bytes, packed.size);
+    if (!copy)
+        return;
+    memcpy(copy, packed.at, packed.size);
+    kernel->bytes += packed.size - answer->size;
+    tier->stats->memory_bytes += packed.size - answer->size;
+    *answer = (struct packed_answer){method, parts, copy, packed.size};
+}
+
+struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts)
+{
+    const struct packed_answer *answer = &kernel->answer;
+    if (answer->method != method || !parts_equal(answer->parts, parts))
+        return (struct bytes){NULL, 0};
+    return (struct bytes){answer->bytes, answer->size};
 }
 
 /* ---- memfds ---- */

@@ -7,12 +7,21 @@
 #include <uthash.h>
 
 #include "daemon/base/list.h"
+#include "daemon/parts.h"
 #include "proto/message.h"
 
 /* A kernel in a namespace: the uid that it belongs to, and its key. Compared as bytes, so it must have no padding. */
 struct kernel_id {
     uint64_t owner;
     uint8_t key[DIGEST_SIZE];
+};
+
+/* The packed result of the last hit, for the next one that asks the same. */
+struct packed_answer {
+    enum method method; /* METHOD_UNKNOWN: there is none */
+    struct parts parts;
+    uint8_t *bytes;
+    size_t size;
 };
 
 /* A kernel in memory. Owned by whoever is making it, then by the store. */
@@ -28,6 +37,7 @@ struct held_kernel {
     bool used;    /* since last_used_s was written to the database */
     int image_fd; /* a sealed memfd of the image, made when first asked for; -1 */
     int ptx_fd;
+    struct packed_answer answer;
 };
 
 struct memory_tier {
@@ -55,6 +65,13 @@ struct held_kernel *memory_tier_find(struct memory_tier *tier, const struct kern
  * each passed to `on_evict` (may be NULL) first. */
 void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
                       void (*on_evict)(struct held_kernel *kernel, void *context), void *context);
+
+/* Keep a copy of a packed result with the kernel, in place of the one before; charged to it. What cannot be kept is
+ * packed again the next time. */
+void memory_tier_keep_answer(struct memory_tier *tier, struct held_kernel *kernel, enum method method,
+                             struct parts parts, struct bytes packed);
+/* The kept result for this method and these parts, or absent. */
+struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts);
 
 /* A sealed memfd of the image or the PTX, owned by the tier and good until control returns to the loop. -1, with
  * errno, when it cannot be made. */

@@ -21,6 +21,15 @@
 /* Requests of one connection that may wait at a time. */
 #define MAX_REQUESTS 4096
 
+/* A packed answer of up to this many bytes is kept with its kernel; packing a larger one costs little beside its
+ * copying. */
+#define MAX_KEPT_ANSWER (64u << 10)
+
+union kernel_reply {
+    struct compile_reply compile;
+    struct kernel_get_reply get;
+};
+
 /* ---- answering with a kernel ---- */
 
 /* One long part: inline when it is small, else a descriptor, whose index in the frame goes into the message. */
@@ -56,21 +65,12 @@ static int choose_parts(struct memory_tier *memory, struct held_kernel *held, st
     return 0;
 }
 
-void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
-                           const struct kernel_answer *answer)
+static const void *make_reply(enum method method, struct kernel *kernel, const struct kernel_answer *answer,
+                              size_t n_fds, union kernel_reply *ret)
 {
-    int fds[LIMIT_FDS];
-    size_t n_fds = 0;
-    struct kernel kernel;
-    if (choose_parts(kernel_store_memory(conn->server->store), answer->kernel, parts, &kernel, fds, &n_fds) < 0) {
-        struct error error;
-        error_set_errno(&error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
-        conn_fail_with(conn, id, &error);
-        return;
-    }
     if (method == METHOD_COMPILE) {
-        struct compile_reply reply = {
-            .kernel = &kernel,
+        ret->compile = (struct compile_reply){
+            .kernel = kernel,
             .outcome = answer->outcome,
             .stored = answer->stored,
             .queue_ns = answer->queue_ns,
@@ -80,12 +80,54 @@ void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, s
             .fds = n_fds,
             .has_fds = n_fds > 0,
         };
-        conn_reply(conn, id, method, &reply, fds, n_fds);
-    } else {
-        struct kernel_get_reply reply = {
-            .kernel = &kernel, .outcome = answer->outcome, .fds = n_fds, .has_fds = n_fds > 0};
-        conn_reply(conn, id, method, &reply, fds, n_fds);
+        return &ret->compile;
     }
+    ret->get =
+        (struct kernel_get_reply){.kernel = kernel, .outcome = answer->outcome, .fds = n_fds, .has_fds = n_fds > 0};
+    return &ret->get;
+}
+
+/* A hit in memory says the same each time, so what was packed once is kept with the kernel. */
+static bool answer_is_repeatable(const struct kernel_answer *answer)
+{
+    return answer->outcome == OUTCOME_HIT_MEMORY && answer->stored;
+}
+
+static void keep_answer(struct conn *conn, enum method method, struct parts parts, const struct kernel_answer *answer,
+                        const void *reply)
+{
+    msgpack_sbuffer packed;
+    msgpack_sbuffer_init(&packed);
+    if (message_pack(methods[method].reply, reply, &packed) == 0 && packed.size <= MAX_KEPT_ANSWER)
+        memory_tier_keep_answer(kernel_store_memory(conn->server->store), answer->kernel, method, parts,
+                                (struct bytes){(const uint8_t *)packed.data, packed.size});
+    msgpack_sbuffer_destroy(&packed);
+}
+
+void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
+                           const struct kernel_answer *answer)
+{
+    int fds[LIMIT_FDS];
+    size_t n_fds = 0;
+    struct kernel kernel;
+    union kernel_reply reply;
+    struct bytes packed = {NULL, 0};
+    if (answer_is_repeatable(answer))
+        packed = memory_tier_answer(answer->kernel, method, parts);
+    if (packed.at) {
+        conn_reply_packed(conn, id, packed, NULL, 0);
+        return;
+    }
+    if (choose_parts(kernel_store_memory(conn->server->store), answer->kernel, parts, &kernel, fds, &n_fds) < 0) {
+        struct error error;
+        error_set_errno(&error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
+        conn_fail_with(conn, id, &error);
+        return;
+    }
+    const void *message = make_reply(method, &kernel, answer, n_fds, &reply);
+    conn_reply(conn, id, method, message, fds, n_fds);
+    if (answer_is_repeatable(answer) && n_fds == 0)
+        keep_answer(conn, method, parts, answer, message);
 }
 
 /* ---- waiting ---- */
@@ -306,8 +348,9 @@ static void dispatch(struct conn *conn, const struct envelope *envelope)
     case METHOD_UNKNOWN:
     case METHOD_COUNT: {
         struct error error;
-        error_set(&error, STATUS_UNKNOWN_METHOD, "there is no method \"%.*s\"", (int)envelope->name.size,
-                  envelope->name.at);
+        char name[LIMIT_METHOD + 1];
+        error_set(&error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"",
+                  text_show(envelope->name, name, sizeof name));
         conn_fail_with(conn, envelope->id, &error);
     }
     }
@@ -318,13 +361,14 @@ void request_receive(struct conn *conn, const uint8_t *frame, size_t size)
     struct stats_reply *stats = &conn->server->stats;
     struct envelope envelope;
     struct error error = {0};
+    char name[LIMIT_METHOD + 1];
 
     if (envelope_read(frame, size, &envelope, &error) == 0) {
         if (envelope.kind != ENVELOPE_REQUEST)
             error_set(&error, STATUS_MALFORMED, "a client sends requests only");
         else if (conn->state == CONN_GREETING && envelope.method != METHOD_HELLO)
-            error_set(&error, STATUS_NOT_GREETED, "the first message must be hello, not \"%.*s\"",
-                      (int)envelope.name.size, envelope.name.at);
+            error_set(&error, STATUS_NOT_GREETED, "the first message must be hello, not \"%s\"",
+                      text_show(envelope.name, name, sizeof name));
     }
     if (error.code != STATUS_OK) {
         stats->protocol_errors_total++;

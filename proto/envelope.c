@@ -182,6 +182,16 @@ int envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, 
     return end(&pack);
 }
 
+int envelope_write_packed(msgpack_sbuffer *out, uint32_t id, struct bytes result)
+{
+    struct pack pack;
+    begin(&pack, out, 4, ENVELOPE_RESPONSE);
+    msgpack_pack_uint32(&pack.packer, id);
+    msgpack_pack_nil(&pack.packer);
+    pack.packer.callback(pack.packer.data, (const char *)result.at, result.size);
+    return end(&pack);
+}
+
 int envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure)
 {
     struct pack pack;

@@ -32,6 +32,8 @@ int envelope_read(const uint8_t *frame, size_t size, struct envelope *ret, struc
  * LIMIT_FRAME_WORKER; the buffer then holds what it held before. */
 int envelope_write_request(msgpack_sbuffer *out, uint32_t id, enum method method, const void *params);
 int envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, const void *result);
+/* The same for a result that is packed already. */
+int envelope_write_packed(msgpack_sbuffer *out, uint32_t id, struct bytes result);
 int envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure);
 
 /* A message of the worker channel: a frame with [2, type name, map]. */

@@ -169,7 +169,7 @@ void message_encode(const struct message_type *type, const void *message, msgpac
         const struct message_field *field = &type->fields[i];
         if (!message_has(field, message))
             continue;
-        struct text name = text_of(field->name);
+        struct text name = {field->name, field->name_size};
         pack_text(packer, &name);
         pack_field(packer, field, message);
     }

@@ -125,6 +125,7 @@ struct message_type;
 
 struct message_field {
     const char *name;
+    size_t name_size;
     enum field_kind kind;
     bool needed;
     size_t offset; /* of the value in the struct */

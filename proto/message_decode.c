@@ -6,8 +6,8 @@
 /* Where the decoder is, for the error: a chain on the stack from the innermost field outwards. */
 struct place {
     const struct place *outer;
-    const char *name;
-    long index; /* in an array; -1 for none */
+    struct text name; /* as the peer sent it: shown with text_show */
+    long index;       /* in an array; -1 for none */
 };
 
 struct decoder {
@@ -28,10 +28,11 @@ static void print_place(const struct place *place, char *ret, size_t room)
     }
     print_place(place->outer, ret, room);
     size_t used = strlen(ret);
+    char name[LIMIT_KEY + 1];
     if (place->index >= 0)
         snprintf(ret + used, room - used, "[%ld]", place->index);
     else
-        snprintf(ret + used, room - used, "%s%s", used ? "." : "", place->name);
+        snprintf(ret + used, room - used, "%s%s", used ? "." : "", text_show(place->name, name, sizeof name));
 }
 
 static int refuse(const struct decoder *decoder, const struct place *place, enum status code, const char *format, ...)
@@ -213,7 +214,7 @@ static int decode_array(struct decoder *decoder, const struct message_field *fie
         return no_memory(decoder);
     memset(items, 0, n * size);
     for (size_t i = 0; i < n; i++) {
-        struct place item = {place, NULL, (long)i};
+        struct place item = {place, {NULL, 0}, (long)i};
         if (decode_item(decoder, field, &value->via.array.ptr[i], &item, items + i * size) < 0)
             return -1;
     }
@@ -269,11 +270,13 @@ static int decode_field(struct decoder *decoder, const struct message_field *fie
     }
 }
 
-static size_t find_field(const struct message_type *type, const msgpack_object_str *key)
+static size_t find_field(const struct message_type *type, const msgpack_object_str *key, size_t next)
 {
-    for (size_t i = 0; i < type->n_fields; i++) {
-        const char *name = type->fields[i].name;
-        if (strlen(name) == key->size && memcmp(name, key->ptr, key->size) == 0)
+    for (size_t n = 0, i = next; n < type->n_fields; n++, i++) {
+        if (i >= type->n_fields)
+            i = 0;
+        const struct message_field *field = &type->fields[i];
+        if (field->name_size == key->size && memcmp(field->name, key->ptr, key->size) == 0)
             return i;
     }
     return type->n_fields;
@@ -300,14 +303,13 @@ static int decode_map(struct decoder *decoder, const struct message_type *type, 
         return wrong_type(decoder, place, value, "a map");
     const msgpack_object_map *map = &value->via.map;
     bool seen[LIMIT_MAP] = {false};
+    size_t next = 0; /* the field that a peer which keeps the table's order sends now, or a later one */
     memset(ret, 0, type->size);
 
     for (size_t i = 0; i < map->size; i++) {
         const msgpack_object_str *key = &map->ptr[i].key.via.str;
-        char name[LIMIT_KEY + 1];
-        text_show((struct text){key->ptr, key->size}, name, sizeof name);
-        struct place inner = {place, name, -1};
-        size_t at = find_field(type, key);
+        struct place inner = {place, {key->ptr, key->size}, -1};
+        size_t at = find_field(type, key, next);
         if (at == type->n_fields) {
             if (type->strict)
                 return refuse(decoder, &inner, STATUS_UNKNOWN_FIELD, "%s has no such field", type->name);
@@ -318,11 +320,12 @@ static int decode_map(struct decoder *decoder, const struct message_type *type, 
         if (seen[at])
             return refuse(decoder, &inner, STATUS_DUPLICATE_FIELD, "given twice");
         seen[at] = true;
+        next = at + 1;
         if (decode_field(decoder, &type->fields[at], &map->ptr[i].val, &inner, ret) < 0)
             return -1;
     }
     for (size_t i = 0; i < type->n_fields; i++) {
-        struct place inner = {place, type->fields[i].name, -1};
+        struct place inner = {place, {type->fields[i].name, type->fields[i].name_size}, -1};
         if (type->fields[i].needed && !seen[i])
             return refuse(decoder, &inner, STATUS_MISSING_FIELD, "needed, but absent");
     }

@@ -55,24 +55,28 @@ static const char *word_of(const struct word *words, int value)
 #define AT(m, field) offsetof(struct m, field)
 
 #define MESSAGE(m, policy) static const struct message_field m##_fields[] = {
-#define FLAG(m, field) {#field, FIELD_FLAG, false, AT(m, field), 0, 0, 0, NULL, NULL},
-#define NUMBER(m, field, need, max) {#field, FIELD_NUMBER, need, AT(m, field), AT(m, has_##field), max, 0, NULL, NULL},
-#define INTEGER(m, field, need) {#field, FIELD_INTEGER, need, AT(m, field), AT(m, has_##field), 0, 0, NULL, NULL},
-#define TEXT(m, field, need, max) {#field, FIELD_TEXT, need, AT(m, field), 0, max, 0, NULL, NULL},
-#define BYTES(m, field, need, max) {#field, FIELD_BYTES, need, AT(m, field), 0, max, 0, NULL, NULL},
+#define FLAG(m, field) {#field, sizeof(#field) - 1, FIELD_FLAG, false, AT(m, field), 0, 0, 0, NULL, NULL},
+#define NUMBER(m, field, need, max)                                                                                    \
+    {#field, sizeof(#field) - 1, FIELD_NUMBER, need, AT(m, field), AT(m, has_##field), max, 0, NULL, NULL},
+#define INTEGER(m, field, need)                                                                                        \
+    {#field, sizeof(#field) - 1, FIELD_INTEGER, need, AT(m, field), AT(m, has_##field), 0, 0, NULL, NULL},
+#define TEXT(m, field, need, max) {#field, sizeof(#field) - 1, FIELD_TEXT, need, AT(m, field), 0, max, 0, NULL, NULL},
+#define BYTES(m, field, need, max) {#field, sizeof(#field) - 1, FIELD_BYTES, need, AT(m, field), 0, max, 0, NULL, NULL},
 #define DIGEST(m, field, need)                                                                                         \
-    {#field, FIELD_DIGEST, need, AT(m, field), AT(m, has_##field), DIGEST_SIZE, 0, NULL, NULL},
-#define CHOICE(m, field, need, type) {#field, FIELD_CHOICE, need, AT(m, field), 0, 0, 0, NULL, type##_words},
+    {#field, sizeof(#field) - 1, FIELD_DIGEST, need, AT(m, field), AT(m, has_##field), DIGEST_SIZE, 0, NULL, NULL},
+#define CHOICE(m, field, need, type)                                                                                   \
+    {#field, sizeof(#field) - 1, FIELD_CHOICE, need, AT(m, field), 0, 0, 0, NULL, type##_words},
 #define TEXTS(m, field, max_items, max)                                                                                \
-    {#field, FIELD_TEXTS, false, AT(m, field), AT(m, n_##field), max, max_items, NULL, NULL},
+    {#field, sizeof(#field) - 1, FIELD_TEXTS, false, AT(m, field), AT(m, n_##field), max, max_items, NULL, NULL},
 #define INTEGERS(m, field, max_items)                                                                                  \
-    {#field, FIELD_INTEGERS, false, AT(m, field), AT(m, n_##field), 0, max_items, NULL, NULL},
-#define NESTED(m, field, need, type) {#field, FIELD_NESTED, need, AT(m, field), 0, 0, 0, &type##_type, NULL},
+    {#field, sizeof(#field) - 1, FIELD_INTEGERS, false, AT(m, field), AT(m, n_##field), 0, max_items, NULL, NULL},
+#define NESTED(m, field, need, type)                                                                                   \
+    {#field, sizeof(#field) - 1, FIELD_NESTED, need, AT(m, field), 0, 0, 0, &type##_type, NULL},
 #define LIST(m, field, max_items, type)                                                                                \
-    {#field, FIELD_LIST, false, AT(m, field), AT(m, n_##field), 0, max_items, &type##_type, NULL},
+    {#field, sizeof(#field) - 1, FIELD_LIST, false, AT(m, field), AT(m, n_##field), 0, max_items, &type##_type, NULL},
 #define MESSAGE_END(m)                                                                                                 \
     {                                                                                                                  \
-        NULL, FIELD_FLAG, false, 0, 0, 0, 0, NULL, NULL                                                                \
+        NULL, 0, FIELD_FLAG, false, 0, 0, 0, 0, NULL, NULL                                                             \
     }                                                                                                                  \
     }                                                                                                                  \
     ;

@@ -82,13 +82,12 @@ static void land_with_error(struct flight *flight, const struct error *error)
 
 static void log_compile(const struct flight *flight, const char *result)
 {
-    char hex[KEY_HEX];
+    char hex[KEY_HEX], entry[64], label[64];
     const struct fusion *fusion = flight->plan->request.fusion;
     key_to_hex(flight->id.key, hex);
     log_event(LOG_INFO, "compile",
-              "result=%s key=%.16s entry=\"%.64s\" label=\"%.64s\" target=%s ms=%.1f queue_ms=%.1f "
-              "waiters=%zu",
-              result, hex, fusion->entries[0].at, fusion->label.at ? fusion->label.at : "",
+              "result=%s key=%.16s entry=\"%s\" label=\"%s\" target=%s ms=%.1f queue_ms=%.1f waiters=%zu", result, hex,
+              text_show(fusion->entries[0], entry, sizeof entry), text_show(fusion->label, label, sizeof label),
               flight->plan->resolved.target.at, (double)flight->compile_ns / 1e6, (double)flight->queue_ns / 1e6,
               count_passengers(flight));
 }
