@@ -53,6 +53,35 @@ __device__ __forceinline__ double infinity_of(double)
 {
     return __longlong_as_double(0x7ff0000000000000LL);
 }
+
+// The larger and the smaller of two, NaN if either is one: a single instruction for float since sm_80.
+template <typename R> __device__ __forceinline__ R max_nan(R x, R y)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (std::is_same_v<R, float>) {
+        float result;
+        asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+        return result;
+    }
+#endif
+    if (x != x)
+        return x;
+    return x > y ? x : y;
+}
+
+template <typename R> __device__ __forceinline__ R min_nan(R x, R y)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if constexpr (std::is_same_v<R, float>) {
+        float result;
+        asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+        return result;
+    }
+#endif
+    if (x != x)
+        return x;
+    return x < y ? x : y;
+}
 } // namespace helpers_impl
 
 // ---- Integers and indices.
@@ -127,25 +156,15 @@ __device__ __forceinline__ constexpr auto min(A a, B b)
 
 // NaN if either operand is one.
 template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ constexpr helpers_impl::Real<A, B> max(A a, B b)
+__device__ __forceinline__ helpers_impl::Real<A, B> max(A a, B b)
 {
-    typedef helpers_impl::Real<A, B> R;
-    const R x = (R)a;
-    const R y = (R)b;
-    if (x != x)
-        return x;
-    return x > y ? x : y;
+    return helpers_impl::max_nan((helpers_impl::Real<A, B>)a, (helpers_impl::Real<A, B>)b);
 }
 
 template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ constexpr helpers_impl::Real<A, B> min(A a, B b)
+__device__ __forceinline__ helpers_impl::Real<A, B> min(A a, B b)
 {
-    typedef helpers_impl::Real<A, B> R;
-    const R x = (R)a;
-    const R y = (R)b;
-    if (x != x)
-        return x;
-    return x < y ? x : y;
+    return helpers_impl::min_nan((helpers_impl::Real<A, B>)a, (helpers_impl::Real<A, B>)b);
 }
 
 // Until 2025-09 kernels spelt the NaN-propagating pair fmax and fmin; since then these ignore one NaN as C's do.

@@ -11,7 +11,7 @@ __global__ void nvfuser_pointwise_f1_c1_r0_g0(Tensor<__half, 1, 1> T0, CpuScalar
   b5 = (i4 + 7) < (nvfuser_index_t)i3;
   Array<__half, 8, 8> T7;
   if (b5) {
-    loadGlobalToLocal<__half, /*vec_size=*/8, /*is_volatile=*/false, CacheOp::Streaming>(&T7[0],  &T0[i4]);
+    loadGlobalToLocal<__half, /*vec_size=*/8, /*is_volatile=*/false, CacheOp::Streaming>(&T7[0],  &T0[(i4 + nvfuser_zero)]);
   }
   Array<float, 8, 8> T8;
   *reinterpret_cast<Array<float, 8, 8>*>(&T8[0]) = __half2float(*reinterpret_cast<Array<__half, 8, 8>*>(&T7[0]));
@@ -19,7 +19,7 @@ __global__ void nvfuser_pointwise_f1_c1_r0_g0(Tensor<__half, 1, 1> T0, CpuScalar
   T9[0] = __to_float(d2) + T1[0] + __to_float(__to_int32(((nvfuser_index_t)threadIdx.x) / 2));
   #pragma unroll
   for(nvfuser_index_t i6 = 0; i6 < 8; ++i6) {
-    T8[i6] = max(T8[(i6 + nvfuser_zero)] * T9[0], 0.000000000e+00f);
+    T8[i6] = max(T8[i6] * T9[0], 0.000000000e+00f);
     T8[i6] = (__to_bool(__to_uint32(i6) % 2U)) ? silu(T8[i6]) : sigmoid(T8[i6]);
     T8[i6] = isfinite(T8[i6]) ? T8[i6] : (float) NAN;
   }

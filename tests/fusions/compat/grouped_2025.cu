@@ -16,11 +16,11 @@ __global__ void nvfuser_reduction_f0_c1_r0_g0(Tensor<float, 2, 2> T0, Tensor<flo
     Array<float, 4, 4> T2;
     T2.set(float(0));
     if (b1 && (i3 < T0.logical_size[0LL])) {
-      loadGlobalToLocal<float, /*vec_size=*/4, /*is_volatile=*/false, CacheOp::Global>(&T2[0],  &T0[(T0.logical_size[1LL] * i3) + i0]);
+      loadGlobalToLocal<float, /*vec_size=*/4, /*is_volatile=*/false, CacheOp::Global>(&T2[0],  &T0[(T0.logical_size[1LL] * i3) + (i0 + nvfuser_zero)]);
     }
     #pragma unroll
     for(nvfuser_index_t i4 = 0; i4 < 4; ++i4) {
-      T3[i4] = T3[i4] + T2[(i4 + nvfuser_zero)];
+      T3[i4] = T3[i4] + T2[i4];
     }
   }
   Array<float, 4, 4> T4;

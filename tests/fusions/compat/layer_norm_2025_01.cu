@@ -17,7 +17,7 @@ __global__ void nvfuser_inner_persistent_f0_c1_r0_g0(Tensor<__bfloat, 2, 2> T0, 
   T5[0] = 0.000000000e+00f;
   #pragma unroll
   for(nvfuser_index_t i2 = 0; i2 < 4; ++i2) {
-    T4[i2] = __bfloat2float(T3[(i2 + nvfuser_zero)]);
+    T4[i2] = __bfloat2float(T3[i2]);
     T5[0] = T5[0] + T4[i2];
   }
   NVFUSER_UPDATE_MAGIC_ZERO;
@@ -49,7 +49,7 @@ __global__ void nvfuser_inner_persistent_f0_c1_r0_g0(Tensor<__bfloat, 2, 2> T0, 
     Array<float, 1, 1> T15;
     T15[0] = (T4[i4] - T8[0]) * T13[0];
     if (b1) {
-      T14[i4] = __float2bfloat(T15[0] * __bfloat2float(T1[(4 * ((nvfuser_index_t)threadIdx.x)) + i4]) + __bfloat2float(T2[(4 * ((nvfuser_index_t)threadIdx.x)) + i4]));
+      T14[i4] = __float2bfloat(T15[0] * __bfloat2float(T1[(4 * ((nvfuser_index_t)threadIdx.x)) + (i4 + nvfuser_zero)]) + __bfloat2float(T2[(4 * ((nvfuser_index_t)threadIdx.x)) + (i4 + nvfuser_zero)]));
     }
   }
   if (b1) {

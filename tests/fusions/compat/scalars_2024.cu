@@ -13,6 +13,7 @@ __global__ void nvfuser_transpose_f0_c1_r0_g0(Tensor<double, 1, 1> T0, Tensor<in
     int64_t T10[1LL];
     T10[0LL] = gcd(T2[i0], i5) + pow(i5, 3) + remainder(T2[i0], i5) + fmod(T1[i0], 7) + signbit(T1[i0]) + max(T2[i0], 3) + min(T1[i0], i5);
     T10[0LL] = T10[0LL] + clamp(T2[i0], 0, 10) + ceilDiv(i5, 4) + abs(T1[i0]) + (int64_t)relu(T1[i0]) + (int64_t)rsqrt(T1[i0]);
+    T9[0LL] = print(T9[0LL]) + __half2double(print(__double2half(d4)));
     bool T11[1LL];
     T11[0LL] = isnan(T0[i0]) || isinf(T0[i0]) || isfinite(T1[i0]) || isposinf(d4) || isneginf(d4) || isreal(T0[i0]);
     T3[i0] = T11[0LL] && b6;

@@ -65,3 +65,24 @@ Test(compat, B4_drop_in_without_magic_zero_and_new_fmax)
     static const char *const defines[] = {"-DFUSIOND_NO_MAGIC_ZERO", "-DFUSIOND_FMAX_IGNORES_NAN", NULL};
     compile_all("sm_90a", 32, defines);
 }
+
+/* Register arrays stay in registers: neither Array nor the two names of Tensor's members take their address. */
+Test(compat, B4_drop_in_uses_no_local_memory)
+{
+    char why[256];
+    if (!rtc_open(why))
+        cr_skip_test("%s", why);
+    static const char *const names[] = {"pointwise_2020", "vector_2023_10", "layer_norm_2025_01",
+                                        "grouped_2025",   "roles_2025",     "casts_2026"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[512];
+        snprintf(path, sizeof(path), SOURCE_ROOT "/tests/fusions/compat/%s.cu", names[i]);
+        char *code = read_file(path);
+        char *program = rtc_program(code, 64);
+        struct rtc_result result = rtc_compile(program, "compute_90", NULL, NULL);
+        cr_expect(result.ok && !strstr(result.image, ".local"), "%s: %s", names[i], result.log);
+        rtc_result_finish(&result);
+        free(program);
+        free(code);
+    }
+}
