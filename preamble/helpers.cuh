@@ -2,6 +2,8 @@
 // All functions: any thread on its own; no barrier, no shared memory. NaN rules are given with each group.
 // A declaration here hides CUDA's function of the same name from the kernel, so each name covers every number type;
 // mixed calls that C++ would call ambiguous have a rule too.
+// All are templates (`template <int = 0>` where nothing is deduced): a kernel that brings a function of its own with
+// one of these signatures overloads it and wins, instead of defining it again.
 #ifndef FUSIOND_HELPERS_CUH
 #define FUSIOND_HELPERS_CUH
 
@@ -100,7 +102,7 @@ template <typename A, typename B, helpers_impl::if_real<A, B> = 0> __device__ __
 }
 
 // Rounded up to a multiple of align, a power of two.
-__device__ __forceinline__ constexpr int alignBufferSize(int size, int align)
+template <int = 0> __device__ __forceinline__ constexpr int alignBufferSize(int size, int align)
 {
     return (size + align - 1) & ~(align - 1);
 }
@@ -207,145 +209,145 @@ template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __devi
 }
 
 // From start at weight 0 to end at weight 1, exact at both and monotone: counted from the nearer one.
-__device__ __forceinline__ double lerp(double start, double end, double weight)
+template <int = 0> __device__ __forceinline__ double lerp(double start, double end, double weight)
 {
     const double step = end - start;
     return ::fabs(weight) < 0.5 ? start + weight * step : end - (1.0 - weight) * step;
 }
 
-__device__ __forceinline__ float lerp(float start, float end, float weight)
+template <int = 0> __device__ __forceinline__ float lerp(float start, float end, float weight)
 {
     const float step = end - start;
     return ::fabsf(weight) < 0.5f ? start + weight * step : end - (1.0f - weight) * step;
 }
 
-__device__ __forceinline__ float lerp(float start, float end, double weight)
+template <int = 0> __device__ __forceinline__ float lerp(float start, float end, double weight)
 {
     return lerp(start, end, (float)weight);
 }
 
 // First not below the lower bound, then not above the upper one (which wins if they cross). A NaN x stays.
-__device__ __forceinline__ double clamp(double x, double lower, double upper)
+template <int = 0> __device__ __forceinline__ double clamp(double x, double lower, double upper)
 {
     const double raised = x < lower ? lower : x;
     return raised > upper ? upper : raised;
 }
 
-__device__ __forceinline__ float clamp(float x, double lower, double upper)
+template <int = 0> __device__ __forceinline__ float clamp(float x, double lower, double upper)
 {
     const double raised = x < lower ? lower : (double)x;
     return (float)(raised > upper ? upper : raised);
 }
 
-__device__ __forceinline__ float clamp(float x, float lower, float upper)
+template <int = 0> __device__ __forceinline__ float clamp(float x, float lower, float upper)
 {
     const float raised = x < lower ? lower : x;
     return raised > upper ? upper : raised;
 }
 
-__device__ __forceinline__ int64_t clamp(int64_t x, int64_t lower, int64_t upper)
+template <int = 0> __device__ __forceinline__ int64_t clamp(int64_t x, int64_t lower, int64_t upper)
 {
     const int64_t raised = x < lower ? lower : x;
     return raised > upper ? upper : raised;
 }
 
-__device__ __forceinline__ int clamp(int x, int64_t lower, int64_t upper)
+template <int = 0> __device__ __forceinline__ int clamp(int x, int64_t lower, int64_t upper)
 {
     return (int)clamp((int64_t)x, lower, upper);
 }
 
 // value where x does not exceed t, else x. A NaN x stays.
-__device__ __forceinline__ double threshold(double x, double t, double value)
+template <int = 0> __device__ __forceinline__ double threshold(double x, double t, double value)
 {
     return x <= t ? value : x;
 }
 
-__device__ __forceinline__ float threshold(float x, double t, double value)
+template <int = 0> __device__ __forceinline__ float threshold(float x, double t, double value)
 {
     return x <= t ? (float)value : x;
 }
 
-__device__ __forceinline__ int64_t threshold(int64_t x, int64_t t, int64_t value)
+template <int = 0> __device__ __forceinline__ int64_t threshold(int64_t x, int64_t t, int64_t value)
 {
     return x <= t ? value : x;
 }
 
-__device__ __forceinline__ int threshold(int x, int64_t t, int64_t value)
+template <int = 0> __device__ __forceinline__ int threshold(int x, int64_t t, int64_t value)
 {
     return x <= t ? (int)value : x;
 }
 
 // The fractional part, with the sign of x.
-__device__ __forceinline__ double frac(double x)
+template <int = 0> __device__ __forceinline__ double frac(double x)
 {
     return x - ::trunc(x);
 }
 
-__device__ __forceinline__ float frac(float x)
+template <int = 0> __device__ __forceinline__ float frac(float x)
 {
     return x - ::truncf(x);
 }
 
-__device__ __forceinline__ double reciprocal(double x)
+template <int = 0> __device__ __forceinline__ double reciprocal(double x)
 {
     return 1.0 / x;
 }
 
-__device__ __forceinline__ float reciprocal(float x)
+template <int = 0> __device__ __forceinline__ float reciprocal(float x)
 {
     return 1.0f / x;
 }
 
 // 0 at and below 0, else x. Of integers it is a float.
-__device__ __forceinline__ double relu(double x)
+template <int = 0> __device__ __forceinline__ double relu(double x)
 {
     return x <= 0.0 ? 0.0 : x;
 }
 
-__device__ __forceinline__ float relu(float x)
+template <int = 0> __device__ __forceinline__ float relu(float x)
 {
     return x <= 0.0f ? 0.0f : x;
 }
 
-__device__ __forceinline__ float relu(int64_t x)
+template <int = 0> __device__ __forceinline__ float relu(int64_t x)
 {
     return x <= 0 ? 0.0f : (float)x;
 }
 
-__device__ __forceinline__ float relu(int x)
+template <int = 0> __device__ __forceinline__ float relu(int x)
 {
     return x <= 0 ? 0.0f : (float)x;
 }
 
 // The logistic function.
-__device__ __forceinline__ double sigmoid(double x)
+template <int = 0> __device__ __forceinline__ double sigmoid(double x)
 {
     return 1.0 / (1.0 + ::exp(-x));
 }
 
-__device__ __forceinline__ float sigmoid(float x)
+template <int = 0> __device__ __forceinline__ float sigmoid(float x)
 {
     return 1.0f / (1.0f + ::expf(-x));
 }
 
 // x times the logistic function of x.
-__device__ __forceinline__ double silu(double x)
+template <int = 0> __device__ __forceinline__ double silu(double x)
 {
     return x / (1.0 + ::exp(-x));
 }
 
-__device__ __forceinline__ float silu(float x)
+template <int = 0> __device__ __forceinline__ float silu(float x)
 {
     return x / (1.0f + ::expf(-x));
 }
 
 // Of an integer it is truncated.
-__device__ __forceinline__ double rsqrt(double x)
+template <int = 0> __device__ __forceinline__ double rsqrt(double x)
 {
     return ::rsqrt(x);
 }
 
-__device__ __forceinline__ float rsqrt(float x)
+template <int = 0> __device__ __forceinline__ float rsqrt(float x)
 {
     return ::rsqrtf(x);
 }
@@ -356,12 +358,12 @@ template <typename T, helpers_impl::if_integral<T> = 0> __device__ __forceinline
 }
 
 // 1 for a set sign (of reals: also of -0 and NaN), else 0, in the type of x.
-__device__ __forceinline__ double signbit(double x)
+template <int = 0> __device__ __forceinline__ double signbit(double x)
 {
     return __double2hiint(x) < 0 ? 1.0 : 0.0;
 }
 
-__device__ __forceinline__ float signbit(float x)
+template <int = 0> __device__ __forceinline__ float signbit(float x)
 {
     return __float_as_int(x) < 0 ? 1.0f : 0.0f;
 }
@@ -403,12 +405,12 @@ __device__ __forceinline__ constexpr helpers_impl::Integer<A, B> remainder(A a, 
     return rest != 0 && (rest < 0) != ((I)b < 0) ? rest + (I)b : rest;
 }
 
-__device__ __forceinline__ double nextafter(double from, double to)
+template <int = 0> __device__ __forceinline__ double nextafter(double from, double to)
 {
     return ::nextafter(from, to);
 }
 
-__device__ __forceinline__ float nextafter(float from, float to)
+template <int = 0> __device__ __forceinline__ float nextafter(float from, float to)
 {
     return ::nextafterf(from, to);
 }
