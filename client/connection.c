@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/error.h"
+#include "proto/socket_path.h"
 
 /* The only version of the protocol so far. */
 #define PROTOCOL 1
@@ -116,7 +118,8 @@ static int exchange(struct fusiond_connection *connection, enum method method, c
     uint32_t id = connection->next_id;
     connection->next_id = id + 1 < FIRST_CANCEL_ID ? id + 1 : 1;
     msgpack_sbuffer_clear(&connection->out);
-    envelope_write_request(&connection->out, id, method, params);
+    if (envelope_write_request(&connection->out, id, method, params) < 0)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
     if (connection->out.size > LIMIT_FRAME + LIMIT_FRAME_HEADER)
         return error_set(error, STATUS_FRAME_TOO_LARGE, "a request of %zu bytes is above the limit of %u",
                          connection->out.size - LIMIT_FRAME_HEADER, LIMIT_FRAME);
@@ -345,21 +348,27 @@ static int connect_to(const char *path, const struct fusiond_connect_options *op
     return 0;
 }
 
+/* In a folder that anybody could have made, only a socket of one's own is trusted. */
+static bool is_trusted(const char *path)
+{
+    struct stat status;
+    return strncmp(path, "/tmp/", 5) != 0 || (lstat(path, &status) == 0 && status.st_uid == geteuid());
+}
+
 /* The user's socket first, then the system's; the error is that of the first. */
 static int connect_default(const struct fusiond_connect_options *options, struct fusiond_connection **ret,
                            struct error *error)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char path[4096];
+    char path[SOCKET_PATH];
     struct error ignored;
-    if (!runtime || runtime[0] != '/')
-        return connect_to("/run/fusiond/fusiond.sock", options, ret, error);
-    int n = snprintf(path, sizeof path, "%s/fusiond/fusiond.sock", runtime);
-    if (n < 0 || (size_t)n >= sizeof path)
-        return error_set(error, STATUS_INVALID_FIELD, "XDG_RUNTIME_DIR: %zu bytes are too long", strlen(runtime));
-    if (connect_to(path, options, ret, error) == 0)
+    if (socket_path_default(path) < 0)
+        return error_set(error, STATUS_INVALID_FIELD, "XDG_RUNTIME_DIR: its %zu bytes make a socket's path too long",
+                         strlen(getenv("XDG_RUNTIME_DIR")));
+    if (!is_trusted(path))
+        error_set(error, STATUS_UNREACHABLE, "no daemon of uid %u at %s", geteuid(), path);
+    else if (connect_to(path, options, ret, error) == 0)
         return 0;
-    if (error->code == STATUS_UNREACHABLE && connect_to("/run/fusiond/fusiond.sock", options, ret, &ignored) == 0)
+    if (error->code == STATUS_UNREACHABLE && connect_to(SOCKET_PATH_SYSTEM, options, ret, &ignored) == 0)
         return 0;
     return -1;
 }
@@ -399,10 +408,12 @@ int fusiond_cancel(struct fusiond_connection *connection, struct fusiond_error *
     pthread_mutex_lock(&connection->lock);
     if (connection->active && connection->fd >= 0) {
         struct cancel_request request = {.request = connection->active, .has_request = true};
-        envelope_write_request(&out, connection->next_cancel, METHOD_CANCEL, &request);
+        if (envelope_write_request(&out, connection->next_cancel, METHOD_CANCEL, &request) < 0)
+            result = error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a request");
+        else
+            result = socket_send(connection->fd, out.data, out.size, NULL, 0, &error);
         connection->next_cancel = connection->next_cancel == UINT32_MAX ? FIRST_CANCEL_ID : connection->next_cancel + 1;
-        connection->cancelled = true;
-        result = socket_send(connection->fd, out.data, out.size, NULL, 0, &error);
+        connection->cancelled = result == 0;
     }
     pthread_mutex_unlock(&connection->lock);
     msgpack_sbuffer_destroy(&out);

@@ -16,7 +16,7 @@
 static int map_part(const char *what, int fd, uint64_t size, struct part *ret, struct error *error)
 {
     struct stat status;
-    int needed = F_SEAL_WRITE | F_SEAL_SHRINK;
+    int needed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & needed) != needed)
         return error_set(error, STATUS_MALFORMED, "the daemon's %s is not in a sealed memfd", what);

@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/version.h"
 #include "proto/limits.h"
+#include "proto/socket_path.h"
 
 /* The last part of the cache's path: another layout gets another folder. */
 #define CACHE_LAYOUT "v1"
@@ -31,6 +32,8 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --workers N          compile at most N programs at once (default: cores)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
                             "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
+                            "  --spin-us N          after a request, poll for the next one for N us before sleeping:\n"
+                            "                       faster answers for a busy core (default 0, at most 1000)\n"
                             "  --log LEVEL          error, warning, info or debug (FUSIOND_LOG; default info)\n"
                             "  --foreground         stay in the foreground; it always does\n"
                             "  --print-config       print what these settings come to, and exit\n"
@@ -46,6 +49,7 @@ enum {
     OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_DEADLINE,
+    OPTION_SPIN,
     OPTION_LOG,
     OPTION_FOREGROUND,
     OPTION_PRINT_CONFIG,
@@ -62,6 +66,7 @@ static const struct option options[] = {
     {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"deadline-ms", required_argument, NULL, OPTION_DEADLINE},
+    {"spin-us", required_argument, NULL, OPTION_SPIN},
     {"log", required_argument, NULL, OPTION_LOG},
     {"foreground", no_argument, NULL, OPTION_FOREGROUND},
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
@@ -123,13 +128,10 @@ static int set_size(const char *name, const char *value, uint64_t *ret, struct e
 
 static int default_socket(struct config *config, struct error *error)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char path[CONFIG_PATH];
-    if (runtime && runtime[0] == '/')
-        snprintf(path, sizeof path, "%.3900s/fusiond/fusiond.sock", runtime);
-    else
-        /* The listener checks that the folder is ours alone. */
-        snprintf(path, sizeof path, "/tmp/fusiond-%u/fusiond.sock", geteuid());
+    char path[SOCKET_PATH];
+    if (socket_path_default(path) < 0)
+        return error_set(error, STATUS_INVALID_FIELD, "XDG_RUNTIME_DIR: its %zu bytes make a socket's path too long",
+                         strlen(getenv("XDG_RUNTIME_DIR")));
     return set_path("socket", path, config->socket, error);
 }
 
@@ -237,6 +239,8 @@ static int read_option(struct config *config, int option, const char *value, str
         return set_size("--memory", value, &config->memory_bytes, error);
     case OPTION_DEADLINE:
         return set_number("--deadline-ms", value, 1, LIMIT_DEADLINE_MS, &config->deadline_ms, error);
+    case OPTION_SPIN:
+        return set_number("--spin-us", value, 0, 1000, &config->spin_us, error);
     case OPTION_LOG:
         if (log_set_level_by_name(value))
             return 0;
@@ -309,4 +313,5 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);
+    fprintf(out, "spin-us = %llu\n", (unsigned long long)config->spin_us);
 }

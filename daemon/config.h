@@ -23,6 +23,7 @@ struct config {
     uint64_t memory_bytes;
     uint64_t blob_bytes;
     uint64_t deadline_ms;
+    uint64_t spin_us; /* how long the loop polls for the next request before it sleeps */
     size_t max_queue;
     bool no_database;
 };

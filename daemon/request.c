@@ -379,5 +379,6 @@ void request_receive(struct conn *conn, const uint8_t *frame, size_t size)
         return;
     }
     stats->requests_total++;
+    server_expect_more(conn->server);
     dispatch(conn, &envelope);
 }

@@ -31,6 +31,24 @@ size_t server_degraded(struct server *server, struct text ret[4])
     return n;
 }
 
+/* ---- bounded spinning ----
+ * Waking a sleeping process takes longer than answering a hit, so a daemon with cores to spare may poll for a while. */
+
+static void on_spin(uv_idle_t *spin)
+{
+    struct server *server = spin->data;
+    if (uv_hrtime() >= server->spin_until_ns)
+        uv_idle_stop(spin);
+}
+
+void server_expect_more(struct server *server)
+{
+    if (server->config->spin_us == 0 || server->state != SERVER_RUNNING)
+        return;
+    server->spin_until_ns = uv_hrtime() + server->config->spin_us * 1000;
+    uv_idle_start(&server->spin, on_spin);
+}
+
 /* ---- the end ---- */
 
 static void on_store_closed(void *owner)
@@ -72,6 +90,7 @@ void server_stop(struct server *server)
               (unsigned long long)server->stats.connections);
     notify_send("STOPPING=1");
     listener_close(&server->listener);
+    uv_close((uv_handle_t *)&server->spin, NULL);
     uv_close((uv_handle_t *)&server->sigterm, NULL);
     uv_close((uv_handle_t *)&server->sigint, NULL);
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
@@ -158,10 +177,12 @@ static int start_parts(struct server *server, struct error *error)
     return 0;
 }
 
-static void start_signals(struct server *server)
+static void start_handles(struct server *server)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
+    uv_idle_init(&server->loop, &server->spin);
+    server->spin.data = server;
     uv_signal_init(&server->loop, &server->sigterm);
     uv_signal_init(&server->loop, &server->sigint);
     server->sigterm.data = server->sigint.data = server;
@@ -188,7 +209,7 @@ int server_run(const struct config *config, struct error *error)
         /* Nothing has run on the loop yet; the process is about to end with the reason. */
         return -1;
     }
-    start_signals(&server);
+    start_handles(&server);
     log_event(LOG_INFO, "ready", "pid=%d socket=%s cache=%s workers=%u", getpid(), server.listener.path,
               config->no_database ? "none" : config->cache_dir, config->max_workers);
     notify_send("READY=1");

@@ -44,6 +44,8 @@ struct server {
     struct blob_store blobs;
     struct memo memo;
     msgpack_sbuffer scratch; /* one reply, while it is being written */
+    uv_idle_t spin;          /* active: the loop polls instead of sleeping */
+    uint64_t spin_until_ns;
     uv_signal_t sigterm;
     uv_signal_t sigint;
 };
@@ -53,6 +55,9 @@ int server_run(const struct config *config, struct error *error);
 
 /* Begin to stop; harmless when it has begun. */
 void server_stop(struct server *server);
+
+/* A request has come: another may follow soon. */
+void server_expect_more(struct server *server);
 
 /* A connection has begun to close. */
 void server_conn_closed(struct server *server);
