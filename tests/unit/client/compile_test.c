@@ -251,7 +251,7 @@ static struct fusiond_kernel *compile_memfd(struct memfd_case test, const char *
     return kernel;
 }
 
-#define SEALED (F_SEAL_WRITE | F_SEAL_SHRINK)
+#define SEALED (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
 
 Test(compile, a_large_image_is_mapped)
 {
@@ -276,8 +276,9 @@ static void expect_refused(struct memfd_case test, const char *expected)
 Test(compile, an_image_that_could_change_is_refused)
 {
     expect_refused((struct memfd_case){0, IMAGE_SIZE, 0, 1}, "MALFORMED");
-    expect_refused((struct memfd_case){F_SEAL_SHRINK, IMAGE_SIZE, 0, 1}, "MALFORMED");
-    expect_refused((struct memfd_case){F_SEAL_WRITE, IMAGE_SIZE, 0, 1}, "MALFORMED");
+    expect_refused((struct memfd_case){SEALED & ~F_SEAL_WRITE, IMAGE_SIZE, 0, 1}, "MALFORMED");
+    expect_refused((struct memfd_case){SEALED & ~F_SEAL_SHRINK, IMAGE_SIZE, 0, 1}, "MALFORMED");
+    expect_refused((struct memfd_case){SEALED & ~F_SEAL_GROW, IMAGE_SIZE, 0, 1}, "MALFORMED");
 }
 
 Test(compile, an_image_of_another_size_is_refused)
@@ -347,7 +348,7 @@ static void lack_one_header(struct peer *peer)
 
     id = peer_expect(peer, METHOD_BLOB_PUT, &put);
     assert(put.has_size && put.size == BIG && put.fds == 1 && peer->n_fds == 1);
-    int needed = F_SEAL_WRITE | F_SEAL_SHRINK;
+    int needed = SEALED;
     assert((fcntl(peer->fds[0], F_GET_SEALS) & needed) == needed);
     uint8_t *bytes = mmap(NULL, BIG, PROT_READ, MAP_PRIVATE, peer->fds[0], 0);
     assert(bytes != MAP_FAILED);
