@@ -8,7 +8,7 @@ namespace fusiond
 namespace std
 {
 
-template <typename T> T &&declval() noexcept;
+template <typename T> __device__ T &&declval() noexcept;
 
 template <typename T, T v> struct integral_constant {
     static constexpr T value = v;

@@ -129,8 +129,12 @@ struct rtc_result rtc_compile(const char *source, const char *target, const char
     struct rtc_result result = {0};
     char arch[64];
     snprintf(arch, sizeof(arch), "--gpu-architecture=%s", target);
-    const char *options[32] = {"--std=c++17", "-default-device", "--diag-suppress=177", arch};
+    const char *options[32] = {"--std=c++17", "--diag-suppress=177", arch, "-default-device"};
     int n_options = 4;
+    if (defines && *defines && strcmp(*defines, RTC_ANNOTATED_ONLY) == 0) {
+        n_options--;
+        defines++;
+    }
     for (; defines && *defines && n_options < 32; defines++)
         options[n_options++] = *defines;
 

@@ -20,6 +20,9 @@ bool rtc_open(char why[static 256]);
 /* True if the library knows the architecture (80 for sm_80a too). Needs rtc_open. */
 bool rtc_supports(int arch);
 
+/* As the first define: leave out -default-device, so that only annotated functions are device code. */
+#define RTC_ANNOTATED_ONLY ""
+
 /* Compile with the daemon's options for device code, `target` ("sm_90a") and `defines` ("-DX", ends with NULL, or
  * NULL). `name` is a name expression to look up, or NULL. */
 struct rtc_result rtc_compile(const char *source, const char *target, const char *const *defines, const char *name);

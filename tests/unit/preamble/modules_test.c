@@ -317,6 +317,7 @@ Test(modules, B4_3_all_together_compile)
 {
     need_nvrtc();
     static const char *const defines[] = {"-DFUSIOND_NO_MAGIC_ZERO", "-DFUSIOND_FMAX_IGNORES_NAN", NULL};
+    static const char *const annotated[] = {RTC_ANNOTATED_ONLY, NULL};
     for (int bits = 32; bits <= 64; bits += 32) {
         char source[8192];
         int size = snprintf(source, sizeof(source), "#include \"fusiond/index_int%d.cuh\"\n", bits);
@@ -326,6 +327,15 @@ Test(modules, B4_3_all_together_compile)
                                  preamble_modules()[i].include);
         expect_compiles(source, "sm_90", NULL, "all");
         expect_compiles(source, "sm_90", defines, "all");
+        /* A call of every kind of function: without its annotation it would be a host function, and refused. */
+        strcat(source,
+               "namespace fusiond { struct Sum { __device__ void operator()(float &a, float b) { a += b; } };\n"
+               "__global__ void k(float *p, Array<float, 2, 2> a) { NVFUSER_DEFINE_MAGIC_ZERO\n"
+               "blockReduce<true, false, false, true>(p[0], p[1], Sum(), p, true, 0.f, DefaultBlockDim());\n"
+               "broadcast::blockBroadcast<true, true, true>(p[0], p[1], p, true); a.set(sigmoid(p[1]));\n"
+               "p[2] = max(p[1], __half2float(__float2half(a))[0]) + __to_float(ceilDiv(3, 2)) + pow(p[1], 2);\n"
+               "loadGlobalToLocal<float, 2, false>(&a[0], p); p[3] = std::bit_cast<float>(clamp(3, 0, 2)); } }");
+        expect_compiles(source, "sm_90", annotated, "all, annotated");
     }
 }
 
