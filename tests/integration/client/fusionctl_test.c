@@ -1,0 +1,417 @@
+/* fusionctl and libfusiond against the real daemon with the real compiler. */
+#include <criterion/criterion.h>
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/fusiond.h"
+#include "kernels_db/kernel_key.h"
+#include "tests/integration/client/program.h"
+#include "tests/support/daemon_process.h"
+
+#define FUSION(name) FUSIONS_PATH "/" name "/" name ".json"
+#define ALL FUSION("bias_gelu_residual"), FUSION("row_softmax"), FUSION("layer_norm"), FUSION("transpose")
+#define RUN(daemon, ...) fusionctl((daemon).socket, NULL, (const char *const[]){__VA_ARGS__, NULL}, &output)
+
+static struct daemon_process the_daemon;
+static const struct daemon_options as_usual;
+static struct program_output output;
+
+static void setup(void)
+{
+    daemon_start_or_skip(&the_daemon, &as_usual);
+}
+
+static void teardown(void)
+{
+    daemon_stop_in_order(&the_daemon);
+    daemon_finish(&the_daemon);
+}
+
+TestSuite(fusionctl, .init = setup, .fini = teardown);
+
+#define expect_status(expected) cr_assert_eq(output.status, expected, "%d: %s%s", output.status, output.out, output.err)
+#define expect_out(text) cr_assert(strstr(output.out, text), "\"%s\" is not in: %s", text, output.out)
+#define expect_err(text) cr_assert(strstr(output.err, text), "\"%s\" is not in: %s", text, output.err)
+
+static void write_file(const char *name, const char *text, char path[256])
+{
+    snprintf(path, 256, "%s/%s", the_daemon.directory, name);
+    FILE *out = fopen(path, "w");
+    cr_assert_not_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+static struct fusiond_connection *connect_client(void)
+{
+    struct fusiond_connection *connection;
+    struct fusiond_error error;
+    cr_assert_eq(fusiond_connect(the_daemon.socket, NULL, &connection, &error), 0, "%s", error.text);
+    return connection;
+}
+
+static uint64_t counter(const char *name)
+{
+    uint64_t value = 0;
+    struct fusiond_stats *stats;
+    struct fusiond_error error;
+    struct fusiond_connection *connection = connect_client();
+    cr_assert_eq(fusiond_stats(connection, &stats, &error), 0, "%s", error.text);
+    cr_assert(fusiond_stats_get(stats, name, &value), "no %s", name);
+    fusiond_stats_destroy(stats);
+    fusiond_close(connection);
+    return value;
+}
+
+/* ---- compiling ---- */
+
+Test(fusionctl, B9_1_the_second_process_compiles_nothing)
+{
+    uint64_t before = counter("compiles_total");
+    RUN(the_daemon, "compile", ALL, "--target", "sm_90a");
+    expect_status(0);
+    expect_out("row_softmax");
+    expect_out("compiled in");
+    cr_assert_eq(counter("compiles_total"), before + 4);
+    RUN(the_daemon, "compile", ALL, "--target", "sm_90a");
+    expect_status(0);
+    expect_out("hit_memory");
+    cr_assert_null(strstr(output.out, "compiled in"), "%s", output.out);
+    cr_assert_eq(counter("compiles_total"), before + 4);
+    daemon_stop_in_order(&the_daemon);
+    daemon_restart(&the_daemon, &as_usual);
+    RUN(the_daemon, "compile", ALL, "--target", "sm_90a");
+    expect_status(0);
+    expect_out("hit_database");
+    cr_assert_eq(counter("compiles_total"), 0);
+}
+
+Test(fusionctl, B5_2_variants_coexist)
+{
+    uint64_t before = counter("compiles_total");
+    for (int round = 0; round < 2; round++) {
+        RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a");
+        expect_status(0);
+        RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_80");
+        expect_status(0);
+        RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--max-registers", "40");
+        expect_status(0);
+        RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--index-type", "int32", "-D", "TILE_WIDTH=1");
+        expect_status(0);
+    }
+    cr_assert_eq(counter("compiles_total"), before + 4);
+    RUN(the_daemon, "ls", "--target", "sm_80");
+    expect_status(0);
+    expect_out("transpose");
+    cr_assert_null(strstr(output.out, "sm_90a"), "%s", output.out);
+}
+
+Test(fusionctl, B3_2_errors_have_the_clients_file_and_lines)
+{
+    char code[256], json[256], expected[512];
+    write_file("bad.cu", "__global__ void bad(Tensor<float, 1, 1> T0)\n{\n    T0[0] = undefined_thing;\n}\n", code);
+    write_file("bad.json", "{\"code\": \"bad.cu\", \"entries\": [\"bad\"], \"side_effects_only\": true}", json);
+    RUN(the_daemon, "compile", json, "-t", "sm_90a");
+    expect_status(1);
+    snprintf(expected, sizeof expected, "%s:3:", code);
+    expect_err(expected);
+    expect_err("error: ");
+    expect_err("undefined_thing");
+    expect_err("COMPILE_FAILED");
+}
+
+Test(fusionctl, the_daemons_refusals_name_field_value_and_limit)
+{
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--max-registers", "300");
+    expect_status(1);
+    expect_err("INVALID_OPTION");
+    expect_err("300");
+    expect_err("255");
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_70");
+    expect_status(1);
+    expect_err("UNSUPPORTED_TARGET");
+}
+
+/* ---- looking ---- */
+
+static json_t *compile_json(void)
+{
+    json_error_t error;
+    RUN(the_daemon, "compile", FUSION("row_softmax"), "-t", "sm_90a", "--json");
+    expect_status(0);
+    json_t *reply = json_loads(output.out, 0, &error);
+    cr_assert_not_null(reply, "%s: %s", error.text, output.out);
+    return reply;
+}
+
+Test(fusionctl, a_kernel_is_shown_and_fetched_by_the_beginning_of_its_key)
+{
+    char path[256], prefix[13] = "", upper[13] = "";
+    struct stat status;
+    json_t *reply = compile_json();
+    const char *key = json_string_value(json_object_get(json_object_get(reply, "kernel"), "key"));
+    cr_assert_not_null(key);
+    cr_assert_eq(strlen(key), 64);
+    memcpy(prefix, key, 12);
+    for (int i = 0; i < 12; i++)
+        upper[i] = (char)toupper((unsigned char)prefix[i]);
+
+    RUN(the_daemon, "show", upper);
+    expect_status(0);
+    expect_out(key);
+    expect_out("registers");
+    RUN(the_daemon, "show", prefix, "--json");
+    expect_status(0);
+    json_t *shown = json_loads(output.out, 0, NULL);
+    cr_assert_str_eq(json_string_value(json_object_get(shown, "key")), key);
+    json_decref(shown);
+
+    snprintf(path, sizeof path, "%s/image", the_daemon.directory);
+    RUN(the_daemon, "get", prefix, "-o", path);
+    expect_status(0);
+    cr_assert_eq(stat(path, &status), 0);
+    json_t *size = json_object_get(json_object_get(reply, "kernel"), "image_size");
+    cr_assert_eq((json_int_t)status.st_size, json_integer_value(size));
+    FILE *image = fopen(path, "r");
+    char magic[4];
+    cr_assert_eq(fread(magic, 1, 4, image), 4);
+    fclose(image);
+    cr_assert_eq(memcmp(magic, "\177ELF", 4), 0);
+    RUN(the_daemon, "get", prefix, "--ptx");
+    expect_status(0);
+    expect_out(".visible .entry");
+    RUN(the_daemon, "get", key, "--source");
+    expect_status(0);
+    expect_out("__global__ void row_softmax");
+    RUN(the_daemon, "get", prefix, "--log");
+    expect_status(0);
+    RUN(the_daemon, "get", "0123456789abcdef");
+    expect_status(1);
+    expect_err("NOT_FOUND");
+    RUN(the_daemon, "get", "xyz");
+    expect_status(1);
+    RUN(the_daemon, "ls", prefix);
+    expect_out("row_softmax");
+    json_decref(reply);
+}
+
+Test(fusionctl, json_of_every_verb_is_json)
+{
+    static const char *const verbs[] = {"ping", "stats", "ls"};
+    for (size_t i = 0; i < 3; i++) {
+        RUN(the_daemon, verbs[i], "--json");
+        expect_status(0);
+        json_t *value = json_loads(output.out, 0, NULL);
+        cr_assert_not_null(value, "%s: %s", verbs[i], output.out);
+        json_decref(value);
+    }
+}
+
+/* ---- headers and large images, through the library ---- */
+
+static struct fusiond_kernel *compile(struct fusiond_connection *connection, struct fusiond_fusion *fusion)
+{
+    struct fusiond_kernel *kernel = NULL;
+    struct fusiond_error error;
+    fusiond_fusion_set_target(fusion, "sm_90a", NULL);
+    fusiond_fusion_set_option(fusion, "side_effects_only", "true", NULL);
+    int result = fusiond_compile(connection, fusion, NULL, &kernel, &error);
+    cr_assert_eq(result, 0, "%s: %s\n%s", error.name, error.text, fusiond_failure_log(connection));
+    return kernel;
+}
+
+Test(fusionctl, large_headers_travel_once)
+{
+    static const char code[] = "#include \"big.h\"\n__global__ void f(int *p) { *p = VALUE; }";
+    size_t size = 700000;
+    char *header = malloc(size);
+    memset(header, ' ', size);
+    memcpy(header, "#define VALUE 41\n", 17);
+    struct fusiond_fusion *fusion = fusiond_fusion_create();
+    fusiond_fusion_set_code(fusion, code, sizeof code - 1, true, NULL);
+    fusiond_fusion_add_entry(fusion, "f", NULL);
+    fusiond_fusion_add_header(fusion, "big.h", header, size, NULL);
+    free(header);
+    struct fusiond_connection *connection = connect_client();
+    struct fusiond_kernel *first = compile(connection, fusion), *second = compile(connection, fusion);
+    cr_assert_str_eq(fusiond_kernel_key(first), fusiond_kernel_key(second));
+    cr_assert_eq(counter("blobs"), 1);
+    fusiond_kernel_destroy(first);
+    fusiond_kernel_destroy(second);
+    fusiond_close(connection);
+    fusiond_fusion_destroy(fusion);
+}
+
+Test(fusionctl, a_blob_of_many_megabytes_arrives)
+{
+    size_t size = 5u << 20;
+    uint8_t *bytes = malloc(size), digest[DIGEST_SIZE], expected[DIGEST_SIZE];
+    struct fusiond_error error;
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(i * i >> 7);
+    digest_of(bytes, size, expected);
+    struct fusiond_connection *connection = connect_client();
+    cr_assert_eq(fusiond_blob_put(connection, bytes, size, digest, &error), 0, "%s", error.text);
+    cr_assert_eq(memcmp(digest, expected, DIGEST_SIZE), 0);
+    cr_assert_eq(counter("blob_bytes"), size);
+    fusiond_close(connection);
+    free(bytes);
+}
+
+Test(fusionctl, a_large_image_comes_whole)
+{
+    static const char code[] = "__device__ char table[400000] = {1};\n"
+                               "__global__ void f(char *p) { p[threadIdx.x] = table[threadIdx.x]; }";
+    struct fusiond_fusion *fusion = fusiond_fusion_create();
+    size_t size;
+    fusiond_fusion_set_code(fusion, code, sizeof code - 1, true, NULL);
+    fusiond_fusion_add_entry(fusion, "f", NULL);
+    struct fusiond_connection *connection = connect_client();
+    struct fusiond_kernel *kernel = compile(connection, fusion);
+    const char *image = fusiond_kernel_image(kernel, &size);
+    cr_assert_not_null(image);
+    cr_assert_gt(size, 400000);
+    cr_assert_eq(memcmp(image, "\177ELF", 4), 0);
+    /* A connection outlives its daemon. */
+    daemon_stop_in_order(&the_daemon);
+    daemon_restart(&the_daemon, &as_usual);
+    struct fusiond_kernel *again = compile(connection, fusion);
+    size_t again_size;
+    cr_assert_str_eq(fusiond_kernel_outcome(again), "hit_database");
+    const char *again_image = fusiond_kernel_image(again, &again_size);
+    cr_assert_eq(size, again_size);
+    cr_assert_eq(memcmp(image, again_image, size), 0, "I1: the same bytes");
+    fusiond_kernel_destroy(kernel);
+    fusiond_kernel_destroy(again);
+    fusiond_close(connection);
+    fusiond_fusion_destroy(fusion);
+}
+
+/* ---- running, on the fake driver ---- */
+
+#define TRANSPOSE_REFERENCE REFERENCES_PATH "/reference_transpose.so"
+#define RUN_TRANSPOSE(environment, ...)                                                                                \
+    fusionctl(the_daemon.socket, environment,                                                                          \
+              (const char *const[]){"run", "--local", FUSION("transpose"), "--tensor", "x=100x67", __VA_ARGS__, NULL}, \
+              &output)
+
+Test(fusionctl, run_launches_checks_and_times)
+{
+    RUN_TRANSPOSE(NULL, "--reference", TRANSPOSE_REFERENCE, "--repeat", "3");
+    expect_status(0);
+    expect_out("fake device");
+    expect_out("x 100x67 float32, out 67x100 float32");
+    expect_out("int32, grid 4x1x1, block 64x8x1");
+    expect_out("right, all 6700 numbers, largest difference 0");
+    RUN_TRANSPOSE(NULL, "--repeat", "3");
+    expect_status(0);
+    expect_out("not checked");
+    RUN_TRANSPOSE(NULL, "--reference", TRANSPOSE_REFERENCE, "--json");
+    expect_status(0);
+    json_t *report = json_loads(output.out, 0, NULL);
+    cr_assert_not_null(report, "%s", output.out);
+    cr_assert_eq(json_integer_value(json_object_get(report, "launch_ns")), 125000);
+    cr_assert_eq(json_integer_value(json_object_get(report, "numbers")), 6700);
+    json_decref(report);
+}
+
+Test(fusionctl, run_finds_one_wrong_number)
+{
+    RUN_TRANSPOSE("FAKE_CUDA_WRONG=1", "--reference", TRANSPOSE_REFERENCE);
+    expect_status(1);
+    expect_out("WRONG, 1 of 6700 numbers; first out[66, 99] is");
+}
+
+Test(fusionctl, run_says_what_the_driver_says)
+{
+    RUN_TRANSPOSE("FAKE_CUDA_FAIL=cuLaunchKernel:719", "--reference", TRANSPOSE_REFERENCE);
+    expect_status(1);
+    expect_err("cuLaunchKernel: CUDA_ERROR_SCRIPTED (719)");
+    RUN_TRANSPOSE("FAKE_CUDA_FAIL=cuMemAlloc_v2:2", "--reference", TRANSPOSE_REFERENCE);
+    expect_status(1);
+    expect_err("tensor x: cuMemAlloc");
+    RUN_TRANSPOSE("FAKE_CUDA_INDEX=64", "--reference", TRANSPOSE_REFERENCE);
+    expect_status(1);
+    expect_err("parameter x: 24 bytes, but the kernel's has 40");
+}
+
+Test(fusionctl, run_without_a_device_exits_with_4)
+{
+    RUN_TRANSPOSE("FAKE_CUDA_FAIL=cuInit:100", "--reference", TRANSPOSE_REFERENCE);
+    expect_status(4);
+    expect_err("NO_DRIVER");
+    RUN_TRANSPOSE("FAKE_CUDA_FAIL=cuInit:100", "--device", "0");
+    expect_status(4);
+    RUN_TRANSPOSE(NULL, "--device", "3");
+    expect_status(4);
+    expect_err("device 3: there are 1");
+}
+
+Test(fusionctl, run_refuses_what_it_does_not_know)
+{
+    RUN_TRANSPOSE(NULL, "--tensor", "y=3x4");
+    expect_status(1);
+    expect_err("--tensor y=3x4");
+    RUN_TRANSPOSE(NULL, "--tensor", "x=3");
+    expect_status(1);
+    expect_err("--tensor x=3: must be 2 sizes");
+    RUN_TRANSPOSE(NULL, "--scalar", "eps=3");
+    expect_status(1);
+    expect_err("--scalar eps=3");
+    RUN_TRANSPOSE(NULL, "--reference", "/nonexistent.so");
+    expect_status(1);
+    expect_err("/nonexistent.so");
+    RUN(the_daemon, "run", FUSION("transpose"));
+    expect_status(2);
+}
+
+/* ---- without a daemon ---- */
+
+#define ALONE(...) fusionctl(NULL, "FUSIOND_SOCKET=/nonexistent", (const char *const[]){__VA_ARGS__, NULL}, &output)
+
+Test(alone, every_verb_has_help_and_says_when_nobody_answers)
+{
+    static const char *const verbs[][3] = {
+        {"ping", NULL},          {"stats", NULL},     {"ls", NULL},
+        {"show", "ab", NULL},    {"get", "ab", NULL}, {"compile", FUSION("transpose"), NULL},
+        {"run", "--local", NULL}};
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        ALONE(verbs[i][0], "--help");
+        expect_status(0);
+        expect_out("usage: fusionctl ");
+        expect_out("--socket PATH");
+        if (strcmp(verbs[i][0], "run") == 0)
+            ALONE("run", "--local", FUSION("transpose"));
+        else
+            fusionctl(NULL, "FUSIOND_SOCKET=/nonexistent", verbs[i], &output);
+        expect_status(3);
+        expect_err("UNREACHABLE");
+        expect_err("/nonexistent");
+    }
+}
+
+Test(alone, wrong_usage_exits_with_2)
+{
+    static const char *const wrong[][4] = {{NULL},
+                                           {"fly", NULL},
+                                           {"ping", "x", NULL},
+                                           {"ping", "-n", "0", NULL},
+                                           {"compile", NULL},
+                                           {"show", NULL},
+                                           {"get", "a", "b", NULL},
+                                           {"ls", "--colour", NULL},
+                                           {"get", "--ptx", "--log", NULL},
+                                           {"--socket", NULL}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        fusionctl(NULL, NULL, wrong[i], &output);
+        cr_assert_eq(output.status, 2, "case %zu: %d", i, output.status);
+        cr_assert_neq(output.err[0], '\0', "case %zu says nothing", i);
+    }
+    ALONE("--help");
+    expect_status(0);
+    expect_out("4 no CUDA device");
+}
