@@ -96,16 +96,17 @@ static bool read_position(struct text line, struct diagnostic *ret)
  * client's code, so it stays in the text. */
 static bool read_assembler(struct text line, struct diagnostic *ret)
 {
-    struct text rest;
+    struct text rest = line, ignored;
     if (!starts_with(line, "ptxas ") && !starts_with(line, "nvlink "))
         return false;
-    const char *semicolon = memmem(line.at, line.size, "; ", 2);
-    struct text at = skip(line, (size_t)((const char *)memchr(line.at, ' ', line.size) - line.at) + 1);
-    if (!read_severity(at, &ret->severity, &rest) &&
-        (semicolon == NULL || !read_severity(skip(line, (size_t)(semicolon - line.at) + 2), &ret->severity, &rest)))
-        return false;
-    ret->text = line;
-    return true;
+    while (rest.size > 0 && rest.at[0] != ' ')
+        rest = skip(rest, 1);
+    bool found = read_severity(skip(rest, 1), &ret->severity, &ignored);
+    for (; !found && rest.size > 2; rest = skip(rest, 1))
+        found = starts_with(rest, "; ") && read_severity(skip(rest, 2), &ret->severity, &ignored);
+    if (found)
+        ret->text = line;
+    return found;
 }
 
 /* Whether the line starts a diagnostic. The texts point into the log. */

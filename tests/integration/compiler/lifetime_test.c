@@ -208,7 +208,7 @@ Test(lifetime, wrong_arguments)
 static struct text repeat(const char *head, const char *part, size_t n, const char *tail)
 {
     size_t size = strlen(head) + n * strlen(part) + strlen(tail) + 1;
-    char *text = malloc(size), *at = stpcpy(text, head);
+    char *text = msgpack_zone_malloc(&zone, size), *at = stpcpy(text, head);
     for (size_t i = 0; i < n; i++)
         at = stpcpy(at, part);
     strcpy(at, tail);
@@ -242,7 +242,8 @@ Test(lifetime, F4_memory_bomb_is_named)
 /* A program that keeps the compiler busy for longer than any test waits. */
 static struct text endless(void)
 {
-    char *text = malloc(4096), *at = text;
+    static char text[4096];
+    char *at = text;
     at += sprintf(at, "#define A0 1+\n");
     for (int i = 1; i < 40; i++)
         at += sprintf(at, "#define A%d A%d A%d\n", i, i - 1, i - 1);

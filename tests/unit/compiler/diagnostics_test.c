@@ -218,6 +218,7 @@ Test(diagnostics, texts_are_bounded)
 {
     enum { SIZE = 1 << 20 };
     char *log = malloc(SIZE + 64);
+    cr_assert(log != NULL);
     size_t size = (size_t)sprintf(log, "fusion.cu(1): error: long\n  ");
     memset(log + size, 'x', SIZE);
     strcpy(log + size + SIZE, "\n  ^\n");
