@@ -62,8 +62,8 @@ struct fusiond_connect_options {
 };
 
 /* Connect and greet. `socket` NULL: $FUSIOND_SOCKET, else the user's daemon ($XDG_RUNTIME_DIR/fusiond/fusiond.sock, or
- * /tmp/fusiond-<uid>/fusiond.sock where there is no such folder), else the system's /run/fusiond/fusiond.sock. `options` may be NULL. UNREACHABLE when nobody answers, UNSUPPORTED_VERSION when no
- * protocol version is common.
+ * /tmp/fusiond-<uid>/fusiond.sock where there is no such folder), else the system's /run/fusiond/fusiond.sock.
+ * `options` may be NULL. UNREACHABLE when nobody answers, UNSUPPORTED_VERSION when no protocol version is common.
  * $FUSIOND_SPIN_US: poll for an answer that long before sleeping (default 0; at most 10000). */
 FUSIOND_API int fusiond_connect(const char *socket, const struct fusiond_connect_options *options,
                                 struct fusiond_connection **ret, struct fusiond_error *error);

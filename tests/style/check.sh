@@ -239,6 +239,12 @@ protocol_is_described() {
     comm -23 "$work/wire" "$work/described" | sed 's/^/proto\/PROTOCOL.md:1: does not speak of /'
 }
 
+# The README's C program is the one that is built and run.
+readme_shows_the_example() {
+    sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' | diff - client/examples/first.c |
+        sed -n 's/^\([0-9,]*[acd][0-9,]*\)$/README.md:1: differs from client\/examples\/first.c at \1/p'
+}
+
 # ---- the report ----
 
 clang_format=
@@ -267,7 +273,7 @@ report() { # RULE [REASON TO SKIP]
     fi
 }
 
-echo "1..14"
+echo "1..15"
 report includes_go_one_way
 report libraries_stay_in_their_process
 report includes_start_at_the_root
@@ -285,4 +291,9 @@ if [ -f proto/PROTOCOL.md ]; then
     report protocol_is_described
 else
     report protocol_is_described "proto/PROTOCOL.md is not written"
+fi
+if [ -f README.md ]; then
+    report readme_shows_the_example
+else
+    report readme_shows_the_example "README.md is not written"
 fi

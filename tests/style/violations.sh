@@ -49,6 +49,10 @@ EOF
     printf '/* LIST(m, field) */\nMESSAGE(a, STRICT)\nTEXT(a, name, NEEDED, 1)\nTEXT(worker_a, own, NEEDED, 1)\n' \
         >proto/messages.def
     printf 'Methods: `ping`. Errors: BUSY. Types: bool. Fields: name.\n' >proto/PROTOCOL.md
+    mkdir -p client/examples
+    printf '#include <fusiond.h>\n' >client/examples/first.c
+    printf "'first.c'\n" >client/examples/meson.build
+    printf 'Text.\n```c\n#include <fusiond.h>\n```\n' >README.md
     printf '| id | what | state | by |\n| F12 | lengths | proven | `F12_lying_length` |\n' >docs/guarantees.md
 }
 
@@ -101,7 +105,7 @@ header() { # PATH GUARD FIRST-LINE
     printf '%b#ifndef %s\n#define %s\n\n#endif\n' "$3" "$2" "$2" >"$1"
 }
 
-echo "1..40"
+echo "1..41"
 violate "" a_clean_tree_passes true
 violate includes_go_one_way proto_includes_the_database add proto/frame.c '#include "kernels_db/kernels_db.h"\n'
 violate includes_go_one_way database_includes_the_front add kernels_db/kernels_db.c '#include "daemon/main.h"\n'
@@ -138,6 +142,7 @@ violate proofs_exist proof_without_a_test add docs/guarantees.md '| F13 | cuts |
 violate "" planned_rows_need_no_test add docs/guarantees.md '| F13 | cuts | planned | `F13_cut` |\n'
 violate "" a_comment_may_name_anything add proto/frame.c '\n/* strcpy(a, b);\n   dlopen(x) */\n'
 violate "" the_front_includes_what_it_may add daemon/main.c '#include "daemon/resolve/resolve.h"\n'
+violate readme_shows_the_example other_program add client/examples/first.c '\n'
 violate protocol_is_described method_in_no_document add proto/methods.def 'METHOD(X, "x.y", a, b)\n'
 violate protocol_is_described error_in_no_document add proto/errors.def 'ERROR(NEW, 99, true, "X.")\n'
 violate protocol_is_described word_in_no_document add proto/enums.def 'VALUE(dtype, DTYPE_X, "x9", 2)\n'
