@@ -260,7 +260,7 @@ static int on_worker_ready(struct worker *worker, const struct worker_ready *rea
     if (ready->sandbox && ready->sandbox != pool->sandbox) {
         pool->sandbox = ready->sandbox;
         log_event(ready->sandbox == SANDBOX_FULL ? LOG_INFO : LOG_WARNING, "compiler.sandbox", "grade=%s",
-                  sandbox_word(ready->sandbox));
+                  sandbox_word((int)ready->sandbox));
     }
     worker_retire_after(worker, IDLE_MS);
     advance(pool);
@@ -292,7 +292,7 @@ static void on_backoff(uv_timer_t *timer)
 static void back_off(struct pool *pool, const struct worker_end *end)
 {
     unsigned shift = pool->failed_starts < 8 ? pool->failed_starts : 8;
-    uint64_t ms = BACKOFF_MS << shift;
+    uint64_t ms = (uint64_t)BACKOFF_MS << shift;
     pool->failed_starts++;
     pool->backing_off = true;
     uv_timer_start(&pool->backoff, on_backoff, ms < MAX_BACKOFF_MS ? ms : MAX_BACKOFF_MS, 0);

@@ -115,7 +115,7 @@ static int take_images(struct draft *draft, const struct worker_result *result, 
     bool ptx = kernel->image_kind == IMAGE_KIND_PTX;
     kernel->image = ptx ? result->ptx : result->image;
     if (!kernel->image.at || kernel->image.size == 0)
-        return error_set(error, STATUS_INTERNAL, "the worker returned no %s", image_kind_word(kernel->image_kind));
+        return error_set(error, STATUS_INTERNAL, "the worker returned no %s", image_kind_word((int)kernel->image_kind));
     kernel->image_size = kernel->image.size;
     kernel->has_image_size = true;
     if (!ptx && result->ptx.at) {

@@ -26,11 +26,8 @@ struct fusiond_fusion *make_fusion(const char *label, size_t code_bytes, size_t 
     }
     fprintf(out, "extern \"C\" __global__ void bench(float *out, const float *in, int n) {\n"
                  "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  float v = in[i];\n");
-    fflush(out);
-    for (unsigned i = 0; size + 80 < code_bytes; i++) {
+    for (unsigned i = 0; (size_t)ftell(out) + 80 < code_bytes; i++)
         fprintf(out, "  v = v * 1.%04uf + 0.%04uf; // step %u of the chain\n", i % 10000, (i * 7) % 10000, i);
-        fflush(out);
-    }
     fprintf(out, "  out[i] = v%s;\n}\n", image_bytes ? " + bench_table[i & 63]" : "");
     fclose(out);
     struct fusiond_fusion *fusion = fusiond_fusion_create();
