@@ -8,6 +8,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/compile/worker.h"
+#include "daemon/compiler/worker.h"
 
 /* A worker without a job for this long is let go; the next one costs a fraction of a second. */
 #define IDLE_MS 60000
@@ -130,9 +131,10 @@ static bool explained(const struct worker_end *end, struct error *ret)
     const char *said = end->exit->complaint;
     if (end->exit->signal == SIGXCPU)
         error_set(ret, STATUS_RESOURCE_LIMIT, "the compile used up its CPU time");
-    else if (strstr(said, "stack overflow"))
+    else if (strstr(said, WORKER_WORDS_STACK))
         error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of stack");
-    else if (strstr(said, "out of memory") || strstr(said, "bad_alloc"))
+    else if (strstr(said, "out of memory") || strstr(said, "bad_alloc") ||
+             (!end->exit->signal && end->exit->status == WORKER_EXIT_MEMORY))
         error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of memory");
     else
         return false;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/require.h"
+#include "daemon/compiler/worker.h"
 #include "proto/envelope.h"
 
 /* From the start to worker_ready: loading NVRTC, its first compile, on a machine whose every core compiles. */

@@ -18,9 +18,6 @@
 #include "daemon/base/list.h"
 #include "proto/message.h"
 
-/* The version of the messages between front and worker: both come from one build, so it must be equal. */
-#define WORKER_PROTOCOL 1
-
 enum worker_state {
     WORKER_STARTING,
     WORKER_IDLE,

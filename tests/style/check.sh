@@ -61,7 +61,7 @@ daemon/launch/    own proto/
 daemon/compiler/  own proto/ preamble/ kernels_db/kernel_key.h
 daemon/executor/  own proto/ daemon/launch/ kernels_db/kernel_key.h
 client/           own proto/ daemon/launch/ daemon/resolve/ kernels_db/kernel_key.h
-daemon/           own proto/ kernels_db/ preamble/ !daemon/compiler/ !daemon/executor/
+daemon/           own proto/ kernels_db/ preamble/ !daemon/compiler/ !daemon/executor/ daemon/compiler/worker.h
 EOF
 includes_go_one_way() {
     awk -v rules="$work/directions" '
