@@ -239,6 +239,12 @@ static int receive(struct channel *channel, struct error *ret_reason)
     return (size_t)n == room;
 }
 
+/* Whether its owner, called from here, has given it up. */
+static bool is_over(const struct channel *channel)
+{
+    return channel->closing || channel->broken.code != STATUS_OK;
+}
+
 /* Hand out all whole frames. -1: the stream is broken. */
 static int deliver(struct channel *channel, struct error *ret_reason)
 {
@@ -248,11 +254,13 @@ static int deliver(struct channel *channel, struct error *ret_reason)
         int got = frame_reader_next(&channel->in, &frame, &size, ret_reason);
         if (got < 0)
             return -1;
-        if (got == 0 || channel->closing)
+        if (got == 0)
             break;
         channel->events->on_frame(channel, frame, size);
+        if (is_over(channel))
+            return 0;
     }
-    if (channel->n_fds && !channel->closing && !frame_reader_pending(&channel->in))
+    if (channel->n_fds && !frame_reader_pending(&channel->in))
         return error_set(ret_reason, STATUS_UNEXPECTED_FDS, "%zu file descriptors that no message declares",
                          channel->n_fds);
     return 0;
@@ -263,7 +271,7 @@ static void on_readable(struct channel *channel)
     struct error reason = {0};
     channel->corked = true;
     int more = 1;
-    for (int i = 0; i < READS_PER_EVENT && more > 0 && !channel->closing; i++) {
+    for (int i = 0; i < READS_PER_EVENT && more > 0 && !is_over(channel); i++) {
         more = receive(channel, &reason);
         if (more >= 0 && deliver(channel, &reason) < 0)
             more = -1;
@@ -272,7 +280,9 @@ static void on_readable(struct channel *channel)
     if (channel->closing)
         return;
     flush(channel);
-    if (more < 0)
+    if (channel->broken.code != STATUS_OK)
+        end(channel, &channel->broken);
+    else if (more < 0)
         end(channel, &reason);
     else if (channel->events->on_batch)
         channel->events->on_batch(channel);
@@ -286,10 +296,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     }
     if (status < 0) {
-        struct error reason;
-        error_set(&reason, STATUS_DISCONNECTED, "polling the peer's socket: %s", uv_strerror(status));
-        end(channel, &reason);
-        return;
+        /* The socket has an error, and libuv has stopped watching it. What the peer sent before is still there, and
+         * behind it the error's name. */
+        channel->interest = 0;
+        events = UV_READABLE;
     }
     if (events & UV_WRITABLE)
         flush(channel);
@@ -330,6 +340,8 @@ bool channel_has_partial_frame(const struct channel *channel)
 static void on_poll_closed(uv_handle_t *handle)
 {
     struct channel *channel = container_of(handle, struct channel, poll);
+    /* Only now: the channel may have been closed by the owner of a frame that lies in it. */
+    frame_reader_finish(&channel->in);
     if (channel->on_closed)
         channel->on_closed(channel);
 }
@@ -350,6 +362,5 @@ void channel_close(struct channel *channel, void (*on_closed)(struct channel *ch
     uv_poll_stop(&channel->poll);
     close(channel->fd);
     channel->fd = -1;
-    frame_reader_finish(&channel->in);
     uv_close((uv_handle_t *)&channel->poll, on_poll_closed);
 }
