@@ -11,6 +11,9 @@
 
 /* What may wait to be sent to a child: one job. */
 #define OUT_LIMIT (64u << 20)
+/* After a child's death its channel and stderr are read to their ends. Should a descendant of it hold them open, they
+ * are closed after this long. */
+#define GRACE_MS 1000
 
 /* ---- the end ---- */
 
@@ -34,12 +37,36 @@ static void on_channel_closed(struct channel *channel)
     finish_if_done(child);
 }
 
+/* The timer is closed last: it bounds the wait for the others. */
+static void close_timer_if_last(struct child *child)
+{
+    if (child->reaped && !child->channel_open && uv_is_closing((uv_handle_t *)&child->complaints) &&
+        !uv_is_closing((uv_handle_t *)&child->deadline))
+        uv_close((uv_handle_t *)&child->deadline, on_handle_closed);
+}
+
 static void close_channel(struct child *child)
 {
     if (!child->channel_open)
         return;
     child->channel_open = false;
     channel_close(&child->channel, on_channel_closed);
+    close_timer_if_last(child);
+}
+
+static void close_complaints(struct child *child)
+{
+    if (uv_is_closing((uv_handle_t *)&child->complaints))
+        return;
+    uv_close((uv_handle_t *)&child->complaints, on_handle_closed);
+    close_timer_if_last(child);
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    struct child *child = timer->data;
+    close_complaints(child);
+    close_channel(child);
 }
 
 static void on_process_exit(uv_process_t *process, int64_t status, int signal)
@@ -49,10 +76,11 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signal)
     child->exit.status = (int)status;
     child->exit.signal = signal;
     child->exit.killed = child->killed;
-    uv_timer_stop(&child->deadline);
     uv_close((uv_handle_t *)&child->process, on_handle_closed);
-    uv_close((uv_handle_t *)&child->deadline, on_handle_closed);
     /* What it had sent before it died may still be in the socket; the channel closes at its end of file. */
+    uv_update_time(child->deadline.loop);
+    uv_timer_start(&child->deadline, on_grace_over, GRACE_MS, 0);
+    close_timer_if_last(child);
 }
 
 /* ---- stderr ---- */
@@ -72,14 +100,14 @@ static void on_complaint(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     if (n > 0 && buffer->base == child->text + child->text_size) {
         for (ssize_t i = 0; i < n; i++) {
             char *c = &buffer->base[i];
-            if ((unsigned char)*c < 0x20 && *c != '\n')
+            if (((unsigned char)*c < 0x20 && *c != '\n') || *c == 0x7f)
                 *c = ' ';
         }
         child->text_size += (size_t)n;
         child->text[child->text_size] = '\0';
     }
     if (n < 0)
-        uv_close((uv_handle_t *)&child->complaints, on_handle_closed);
+        close_complaints(child);
 }
 
 /* ---- the channel ---- */
@@ -154,8 +182,7 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
         child->exit.status = 127;
         child->reaped = true;
         uv_close((uv_handle_t *)&child->process, on_handle_closed);
-        uv_close((uv_handle_t *)&child->deadline, on_handle_closed);
-        uv_close((uv_handle_t *)&child->complaints, on_handle_closed);
+        close_complaints(child);
         close_channel(child);
         return 0;
     }
