@@ -295,6 +295,11 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
 
     if (memo_find(&server->memo, params, key, &parts) && answer_from_memory(conn, id, key, parts))
         return;
+    if (!facts && server->state != SERVER_RUNNING) {
+        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+        conn_fail_with(conn, id, &error);
+        return;
+    }
     if (!facts && !pool_problem(server->pool)) {
         park(conn, id, params);
         return;

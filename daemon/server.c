@@ -72,6 +72,7 @@ static void on_pool_closed(void *owner)
 {
     struct server *server = owner;
     server->pool = NULL;
+    server->flights.pool = NULL;
     server->state = SERVER_POOL_CLOSED;
     advance_stop(server);
 }
@@ -166,8 +167,8 @@ static int start_parts(struct server *server, struct error *error)
         .max_queue = config->max_queue,
         .stats = &server->stats,
     };
-    if (listener_open(&server->listener, &server->loop, config->socket, config->cache_dir, on_accept, on_refuse,
-                      error) < 0)
+    if (listener_open(&server->listener, &server->loop, config->socket, store.directory, on_accept, on_refuse, error) <
+        0)
         return -1;
     if (kernel_store_create(&server->loop, &store, &server->store, error) < 0)
         return -1;

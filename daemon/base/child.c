@@ -196,6 +196,12 @@ void child_send(struct child *child, const char *bytes, size_t size)
         channel_send(&child->channel, bytes, size, NULL, 0);
 }
 
+void child_forget_complaint(struct child *child)
+{
+    child->text_size = 0;
+    child->text[0] = '\0';
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct child *child = timer->data;

@@ -59,6 +59,9 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
 /* Send a frame. */
 void child_send(struct child *child, const char *bytes, size_t size);
 
+/* Forget what it said on stderr so far: from now on it is about something else. */
+void child_forget_complaint(struct child *child);
+
 /* Call back once after `ms`, unless disarmed. */
 void child_arm(struct child *child, uint64_t ms, void (*on_deadline)(struct child *child));
 void child_disarm(struct child *child);

@@ -141,6 +141,11 @@ static void compile(struct flight *flight)
     struct error error;
 
     flight->state = FLIGHT_COMPILING;
+    if (!flights->pool) {
+        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+        land_with_error(flight, &error);
+        return;
+    }
     if (plan_collect_headers(flight->plan, flights->blobs, &flight->header_texts, &missing, &n_missing, &error) < 0) {
         struct failure failure = failure_of(&error);
         failure.missing = missing;
@@ -153,6 +158,7 @@ static void compile(struct flight *flight)
         land_with_error(flight, &error);
         return;
     }
+    flight->job.build = flight->plan->build;
     flight->job.deadline_ms = flight->plan->request.deadline_ms;
     flight->job.done = on_compiled;
     if (pool_submit(flights->pool, &flight->job, &error) < 0)

@@ -40,7 +40,7 @@ struct passenger {
 struct flights {
     struct flight *by_id;
     struct kernel_store *store;
-    struct pool *pool;
+    struct pool *pool; /* NULL once it is closed: nothing is compiled any more */
     struct blob_store *blobs;
     struct stats_reply *stats;
     void (*on_landed)(void *owner); /* a flight is over and gone */

@@ -21,7 +21,12 @@
 #define MAX_FAILED_STARTS 3
 #define BACKOFF_MS 50
 #define MAX_BACKOFF_MS 5000
+/* A compiler that is not there may be installed while the daemon runs. */
+#define PROBE_BACKOFF_MS 1000
+#define MAX_PROBE_BACKOFF_MS 60000
 #define MAX_ARGS 40
+
+#define REPLACED "the compiler library was replaced; try again"
 
 struct pool {
     uv_loop_t *loop;
@@ -36,12 +41,14 @@ struct pool {
     bool has_facts;
     struct compiler_facts facts;
     int64_t archs[256];
-    char identity[1024];
+    char identity[1025];
     char problem[ERROR_TEXT];
+    char probe_said[ERROR_TEXT]; /* why this probe is no good */
     enum sandbox sandbox;
 
     unsigned failed_starts;
-    uv_timer_t backoff;
+    unsigned failed_probes;
+    uv_timer_t backoff; /* until workers, or the probe, are started again */
     bool backing_off;
 
     bool closing;
@@ -125,6 +132,12 @@ static void give_job(struct pool *pool, struct worker *worker)
                 job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms, job);
 }
 
+/* A result of another compiler than the job was keyed for would be stored under the wrong key. */
+static bool is_current(const struct pool *pool, const struct pool_job *job)
+{
+    return pool->has_facts && memcmp(job->build, pool->facts.build, DIGEST_SIZE) == 0;
+}
+
 /* Whether trying the job again would meet the same end: a limit, or a crash with a known cause. */
 static bool explained(const struct worker_end *end, struct error *ret)
 {
@@ -152,7 +165,7 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
         error_set(&outcome.error, STATUS_TIMEOUT, "the compile was killed after its deadline of %llu ms",
                   (unsigned long long)ms);
     } else if (!explained(end, &outcome.error)) {
-        if (job->attempts < MAX_ATTEMPTS) {
+        if (job->attempts < MAX_ATTEMPTS && is_current(pool, job)) {
             pool->options.stats->worker_retries_total++;
             job->queued_ns = uv_hrtime();
             enqueue(pool, job);
@@ -169,7 +182,7 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
 static int take_facts(struct pool *pool, const struct worker_ready *ready)
 {
     if (ready->error.at || !ready->has_build || !ready->identity.at || ready->n_archs == 0) {
-        snprintf(pool->problem, sizeof pool->problem, "%s",
+        snprintf(pool->probe_said, sizeof pool->probe_said, "%s",
                  ready->error.at ? ready->error.at : "the compiler's probe told too little");
         return -1;
     }
@@ -182,6 +195,7 @@ static int take_facts(struct pool *pool, const struct worker_ready *ready)
     snprintf(pool->identity, sizeof pool->identity, "%s", ready->identity.at);
     pool->problem[0] = '\0';
     pool->has_facts = true;
+    pool->failed_probes = 0;
     log_event(LOG_INFO, "compiler", "name=nvrtc version=%u.%u library=%s targets=%zu", pool->facts.major,
               pool->facts.minor, ready->library.at ? ready->library.at : "?", pool->facts.n_archs);
     return 0;
@@ -199,53 +213,87 @@ static void on_probe_result(struct worker *worker, const struct worker_result *r
 
 static void finish_if_closed(struct pool *pool);
 
+static void on_backoff(uv_timer_t *timer);
+
+/* There is no compiler, for now. Whether that, or why, is news. */
+static bool lack_compiler(struct pool *pool, const char *why)
+{
+    unsigned shift = pool->failed_probes < 8 ? pool->failed_probes : 8;
+    uint64_t ms = PROBE_BACKOFF_MS << shift;
+    pool->failed_probes++;
+    uv_timer_start(&pool->backoff, on_backoff, ms < MAX_PROBE_BACKOFF_MS ? ms : MAX_PROBE_BACKOFF_MS, 0);
+    if (strcmp(pool->problem, why) == 0)
+        return false;
+    snprintf(pool->problem, sizeof pool->problem, "%s", why);
+    log_event(LOG_ERROR, "compiler.unavailable", "reason=\"%s\"", pool->problem);
+    return true;
+}
+
+static void start_probe(struct pool *pool);
+
 static void on_probe_gone(struct worker *worker, const struct worker_end *end)
 {
     struct pool *pool = worker->pool;
+    bool outdated = worker->outdated;
+    char why[ERROR_TEXT];
     pool->probe = NULL;
     free(worker);
     if (pool->closing) {
         finish_if_closed(pool);
-        return;
+    } else if (outdated) {
+        start_probe(pool);
+    } else if (pool->has_facts) {
+        pool->on_facts(pool->owner);
+    } else {
+        snprintf(why, sizeof why, "%s%.400s", pool->probe_said[0] ? "" : "the compiler's probe failed: ",
+                 pool->probe_said[0] ? pool->probe_said : end->text);
+        if (lack_compiler(pool, why))
+            pool->on_facts(pool->owner);
     }
-    if (!pool->has_facts) {
-        if (!pool->problem[0])
-            snprintf(pool->problem, sizeof pool->problem, "the compiler's probe failed: %.400s", end->text);
-        log_event(LOG_ERROR, "compiler.unavailable", "reason=\"%s\"", pool->problem);
-        fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, pool->problem);
-    }
-    pool->on_facts(pool->owner);
 }
 
 static const struct worker_events probe_events = {on_probe_ready, on_probe_result, on_probe_gone};
 
-static int start_probe(struct pool *pool, struct error *error)
+static void start_probe(struct pool *pool)
 {
     char *argv[MAX_ARGS];
+    struct error error;
     make_argv(pool, true, argv);
     pool->has_facts = false;
+    pool->probe_said[0] = '\0';
     pool->probe = malloc(sizeof *pool->probe);
-    if (!pool->probe)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the compiler's probe");
-    if (worker_start(pool->probe, pool->loop, argv, &probe_events, pool, error) < 0) {
+    if (!pool->probe) {
+        lack_compiler(pool, "no memory for the compiler's probe");
+    } else if (worker_start(pool->probe, pool->loop, argv, &probe_events, pool, &error) < 0) {
         free(pool->probe);
         pool->probe = NULL;
-        return -1;
+        lack_compiler(pool, error.text);
     }
-    return 0;
 }
 
 /* ---- the workers ---- */
 
-/* The library was replaced under the daemon: what is queued was keyed for the old one. */
+/* The library was replaced under the daemon. What is queued was keyed for the old one, and who has loaded the old one
+ * may finish its job, but must not get another. */
 static void compiler_changed(struct pool *pool)
 {
-    struct error error;
+    if (!pool->has_facts)
+        return; /* it is known already */
     log_event(LOG_WARNING, "compiler.changed", "was=\"%s\"", pool->identity);
-    pool->problem[0] = '\0';
-    if (!pool->probe && start_probe(pool, &error) < 0)
-        snprintf(pool->problem, sizeof pool->problem, "%s", error.text);
-    fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, "the compiler library was replaced; try again");
+    for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next) {
+        struct worker *worker = container_of(link, struct worker, link);
+        worker->outdated = true;
+        if (worker->state != WORKER_BUSY)
+            worker_stop(worker);
+    }
+    pool->has_facts = false;
+    fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, REPLACED);
+    /* A probe that has told and not ended yet told of the old one. */
+    if (pool->probe)
+        pool->probe->outdated = true;
+    else
+        start_probe(pool);
+    pool->on_facts(pool->owner);
 }
 
 static int on_worker_ready(struct worker *worker, const struct worker_ready *ready)
@@ -276,7 +324,7 @@ static void on_worker_result(struct worker *worker, const struct worker_result *
     struct pool_job *job = worker->job;
     worker->job = NULL;
     /* First, because the job's owner may submit the next one, which this worker may get. */
-    if (worker->jobs_done >= JOBS_PER_WORKER)
+    if (worker->outdated || worker->jobs_done >= JOBS_PER_WORKER)
         worker_stop(worker);
     else
         worker_retire_after(worker, IDLE_MS);
@@ -288,10 +336,12 @@ static void on_backoff(uv_timer_t *timer)
 {
     struct pool *pool = timer->data;
     pool->backing_off = false;
+    if (!pool->has_facts && !pool->probe)
+        start_probe(pool);
     advance(pool);
 }
 
-static void back_off(struct pool *pool, const struct worker_end *end)
+static void back_off(struct pool *pool, const char *why)
 {
     unsigned shift = pool->failed_starts < 8 ? pool->failed_starts : 8;
     uint64_t ms = (uint64_t)BACKOFF_MS << shift;
@@ -300,7 +350,7 @@ static void back_off(struct pool *pool, const struct worker_end *end)
     uv_timer_start(&pool->backoff, on_backoff, ms < MAX_BACKOFF_MS ? ms : MAX_BACKOFF_MS, 0);
     if (pool->failed_starts >= MAX_FAILED_STARTS) {
         char text[ERROR_TEXT];
-        snprintf(text, sizeof text, "compiler workers cannot be started: %.400s", end->text);
+        snprintf(text, sizeof text, "compiler workers cannot be started: %.400s", why);
         fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, text);
     }
 }
@@ -323,8 +373,8 @@ static void on_worker_gone(struct worker *worker, const struct worker_end *end)
     }
     if (end->was_starting) {
         pool->n_starting--;
-        if (!pool->closing)
-            back_off(pool, end);
+        if (!pool->closing && !end->on_purpose)
+            back_off(pool, end->text);
     }
     if (job)
         settle_job(pool, job, end, compile_ns);
@@ -342,10 +392,11 @@ static int start_worker(struct pool *pool)
     make_argv(pool, false, argv);
     struct worker *worker = malloc(sizeof *worker);
     if (!worker)
-        return -1;
-    if (worker_start(worker, pool->loop, argv, &worker_events, pool, &error) < 0) {
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a worker");
+    if (!worker || worker_start(worker, pool->loop, argv, &worker_events, pool, &error) < 0) {
         log_event(LOG_ERROR, "worker.start_failed", "reason=\"%s\"", error.text);
         free(worker);
+        back_off(pool, error.text);
         return -1;
     }
     list_push(&pool->workers, &worker->link);
@@ -387,25 +438,24 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
     list_init(&pool->queue);
     uv_timer_init(loop, &pool->backoff);
     pool->backoff.data = pool;
-    if (start_probe(pool, error) < 0)
-        snprintf(pool->problem, sizeof pool->problem, "%s", error->text);
+    start_probe(pool);
     *ret = pool;
     return 0;
 }
 
 const struct compiler_facts *pool_facts(const struct pool *pool)
 {
-    return pool->has_facts ? &pool->facts : NULL;
+    return pool && pool->has_facts ? &pool->facts : NULL;
 }
 
 const char *pool_problem(const struct pool *pool)
 {
-    return pool->problem[0] ? pool->problem : NULL;
+    return pool && pool->problem[0] ? pool->problem : NULL;
 }
 
 enum sandbox pool_sandbox(const struct pool *pool)
 {
-    return pool->sandbox;
+    return pool ? pool->sandbox : sandbox_absent;
 }
 
 int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
@@ -414,6 +464,8 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
         return error_set(error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
     if (pool->problem[0])
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", pool->problem);
+    if (!is_current(pool, job))
+        return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", REPLACED);
     if (pool->n_queued >= pool->options.max_queue)
         return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->n_queued,
                          pool->options.max_queue);

@@ -38,6 +38,7 @@ struct pool_outcome {
 struct pool_job {
     struct list link;
     msgpack_sbuffer frame; /* the packed worker_job; the job's owner destroys it */
+    const uint8_t *build;  /* of the facts that the job was made with; only that compiler may compile it */
     uint64_t deadline_ms;  /* 0: the pool's */
     uint64_t queued_ns;
     uint64_t queue_ns;
@@ -46,10 +47,12 @@ struct pool_job {
     void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
 };
 
-/* Start probing. `on_facts` is called, on the loop, whenever pool_facts() or pool_problem() has changed. */
+/* Start probing; a probe that fails is tried again ever more slowly. `on_facts` is called, on the loop, whenever
+ * pool_facts() or pool_problem() has changed. */
 int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_facts)(void *owner), void *owner,
                 struct pool **ret, struct error *error);
 
+/* Of these three, NULL (a pool that is closed) is fine, and knows nothing. */
 /* What is known of the compiler; NULL while nothing is. Good until the next on_facts. */
 const struct compiler_facts *pool_facts(const struct pool *pool);
 /* Why there is no compiler, or NULL: nothing is wrong, or the probe is still running. */
@@ -57,7 +60,8 @@ const char *pool_problem(const struct pool *pool);
 /* How well the workers are shut in; 0 until one has started. */
 enum sandbox pool_sandbox(const struct pool *pool);
 
-/* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE or SHUTTING_DOWN, and then `done` is not called. */
+/* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE (also for a job made with facts that are not the present ones) or
+ * SHUTTING_DOWN, and then `done` is not called. */
 int pool_submit(struct pool *pool, struct pool_job *job, struct error *error);
 
 /* Fail what waits, kill what runs, reap; then call back and free. NULL is fine only before pool_create. */

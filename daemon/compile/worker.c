@@ -119,6 +119,8 @@ void worker_give(struct worker *worker, const char *frame, size_t size, uint64_t
     worker->state = WORKER_BUSY;
     worker->job = job;
     worker->started_ns = uv_hrtime();
+    /* What it said during an earlier job must not explain the end of this one. */
+    child_forget_complaint(&worker->child);
     child_arm(&worker->child, deadline_ms, on_job_deadline);
     child_send(&worker->child, frame, size);
 }

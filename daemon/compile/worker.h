@@ -54,6 +54,7 @@ struct worker {
     bool timed_out;
     bool stopping;
     bool never_ready;
+    bool outdated;           /* the pool's: its library was replaced, so the job at hand is its last */
     char reason[ERROR_TEXT]; /* of a kill that the front decided on */
     const struct worker_events *events;
     void *pool;
