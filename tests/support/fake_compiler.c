@@ -31,6 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/compiler/worker.h"
 #include "kernels_db/kernel_key.h"
 #include "proto/envelope.h"
 #include "proto/frame.h"
@@ -108,7 +109,7 @@ static void greet(void)
 {
     static int64_t archs[] = {75, 80, 90};
     struct worker_ready ready = {
-        .protocol = does("wrong-protocol") ? 2 : 1,
+        .protocol = does("wrong-protocol") ? WORKER_PROTOCOL + 1 : WORKER_PROTOCOL,
         .has_protocol = true,
         .major = 13,
         .has_major = true,
@@ -148,7 +149,7 @@ static void misbehave(unsigned n_jobs)
     if (does("no-memory") || does("chatters"))
         fputs("nvrtc: out of memory\n", stderr);
     if (does("no-stack"))
-        fputs("fusiond-compiler: stack overflow\n", stderr);
+        fputs(WORKER_WORDS_STACK "\n", stderr);
     if (does("no-memory") || does("no-stack"))
         abort();
     if (does("no-time"))
