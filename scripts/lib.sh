@@ -50,6 +50,7 @@ module libzstd libzstd-dev
 module libseccomp libseccomp-dev
 module jansson libjansson-dev
 module libxxhash libxxhash-dev
+header uthash.h uthash-dev
 module criterion libcriterion-dev
 "
 # What continuous integration checks with beside that. The clang package only recommends its sanitizer runtime.
