@@ -13,6 +13,10 @@
 #define OUT_LIMIT (4u << 20)
 /* From a frame's first byte to its last. */
 #define FRAME_DEADLINE_MS 5000
+/* How long a peer with too many replies to take may take none of them. */
+#define READ_DEADLINE_MS 5000
+
+static void watch_peer(struct conn *conn);
 
 /* ---- replies ---- */
 
@@ -33,6 +37,8 @@ static void send_scratch(struct conn *conn, int status, const int *fds, size_t n
         msgpack_sbuffer_init(buffer);
     }
     msgpack_sbuffer_clear(buffer);
+    if (channel_is_held(&conn->channel))
+        watch_peer(conn);
 }
 
 void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds)
@@ -62,36 +68,53 @@ void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error)
 
 /* ---- frames ---- */
 
-static void on_frame_deadline(uv_timer_t *timer)
+static void give_up(struct conn *conn, const char *event, int limit_ms)
 {
-    struct conn *conn = timer->data;
     conn->server->stats.protocol_errors_total++;
-    log_event(LOG_WARNING, "conn.slow_frame", "uid=%u pid=%d limit_ms=%d", conn->uid, conn->pid, FRAME_DEADLINE_MS);
+    log_event(LOG_WARNING, event, "uid=%u pid=%d limit_ms=%d", conn->uid, conn->pid, limit_ms);
     conn_close(conn);
 }
 
-static void watch_frame(struct conn *conn)
+static void on_deadline(uv_timer_t *timer)
+{
+    struct conn *conn = timer->data;
+    bool held = channel_is_held(&conn->channel);
+    if (!conn->held)
+        give_up(conn, "conn.slow_frame", FRAME_DEADLINE_MS);
+    else if (held && conn->held_at == conn->channel.sent_total)
+        give_up(conn, "conn.not_reading", READ_DEADLINE_MS);
+    else
+        watch_peer(conn); /* it has taken some: from now on again */
+}
+
+/* Run the clock of what the peer owes: replies to be taken, or else the rest of a frame. While the replies wait we do
+ * not read, and a frame is not late. */
+static void watch_peer(struct conn *conn)
 {
     if (conn->state == CONN_CLOSING)
         return;
-    bool partial = channel_has_partial_frame(&conn->channel);
-    if (partial && !uv_is_active((uv_handle_t *)&conn->frame_timer))
-        uv_timer_start(&conn->frame_timer, on_frame_deadline, FRAME_DEADLINE_MS, 0);
-    else if (!partial)
-        uv_timer_stop(&conn->frame_timer);
+    bool held = channel_is_held(&conn->channel);
+    bool owes = held || channel_has_partial_frame(&conn->channel);
+    if (!owes) {
+        uv_timer_stop(&conn->timer);
+    } else if (!uv_is_active((uv_handle_t *)&conn->timer) || (held && !conn->held)) {
+        conn->held = held;
+        conn->held_at = conn->channel.sent_total;
+        uv_timer_start(&conn->timer, on_deadline, held ? READ_DEADLINE_MS : FRAME_DEADLINE_MS, 0);
+    }
 }
 
 static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
 {
     struct conn *conn = channel->owner;
     /* The frame's own clock; the next one, if it has begun, gets its own in on_batch. */
-    uv_timer_stop(&conn->frame_timer);
+    uv_timer_stop(&conn->timer);
     request_receive(conn, frame, size);
 }
 
 static void on_batch(struct channel *channel)
 {
-    watch_frame(channel->owner);
+    watch_peer(channel->owner);
 }
 
 static void on_end(struct channel *channel, const struct error *reason)
@@ -125,8 +148,8 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
         free(conn);
         return -1;
     }
-    uv_timer_init(&server->loop, &conn->frame_timer);
-    conn->frame_timer.data = conn;
+    uv_timer_init(&server->loop, &conn->timer);
+    conn->timer.data = conn;
     conn->open_handles = 2;
     list_push(&server->conns, &conn->link);
     server->stats.connections++;
@@ -159,6 +182,6 @@ void conn_close(struct conn *conn)
     conn->server->stats.connections--;
     requests_orphan(conn);
     channel_close(&conn->channel, on_channel_closed);
-    uv_close((uv_handle_t *)&conn->frame_timer, on_timer_closed);
+    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
     server_conn_closed(conn->server);
 }

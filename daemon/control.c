@@ -116,7 +116,12 @@ void control_hello(struct conn *conn, const struct envelope *envelope)
 void control_ping(struct conn *conn, const struct envelope *envelope)
 {
     static const struct ping_reply reply;
-    conn_reply(conn, envelope->id, METHOD_PING, &reply, NULL, 0);
+    msgpack_zone zone;
+    struct ping_request ping;
+    msgpack_zone_init(&zone, 1024);
+    if (parse(conn, envelope, &zone, &ping) == 0)
+        conn_reply(conn, envelope->id, METHOD_PING, &reply, NULL, 0);
+    msgpack_zone_destroy(&zone);
 }
 
 static uint64_t resident_bytes(void)
@@ -155,7 +160,12 @@ static void on_numbers(struct store_numbers *numbers, const struct kernels_db_st
 
 void control_stats(struct conn *conn, const struct envelope *envelope)
 {
-    struct request *request = request_create(conn, envelope->id, METHOD_STATS);
+    msgpack_zone zone;
+    struct stats_request stats;
+    msgpack_zone_init(&zone, 1024);
+    int status = parse(conn, envelope, &zone, &stats);
+    msgpack_zone_destroy(&zone);
+    struct request *request = status == 0 ? request_create(conn, envelope->id, METHOD_STATS) : NULL;
     if (!request)
         return;
     request->numbers.done = on_numbers;

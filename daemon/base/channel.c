@@ -45,7 +45,7 @@ static void watch(struct channel *channel, int interest)
 static void update_interest(struct channel *channel)
 {
     int interest = 0;
-    if (!channel->ended && channel->out_bytes <= channel->out_limit / 4)
+    if (!channel->ended && !channel_is_held(channel))
         interest |= UV_READABLE;
     if (!list_empty(&channel->out))
         interest |= UV_WRITABLE;
@@ -120,6 +120,7 @@ static void flush(struct channel *channel)
         }
         output->sent += (size_t)n;
         channel->out_bytes -= (size_t)n;
+        channel->sent_total += (size_t)n;
         for (size_t i = 0; i < output->n_fds; i++)
             close(output->fds[i]);
         output->n_fds = 0;
@@ -335,6 +336,11 @@ bool channel_take_fds(struct channel *channel, size_t n, int *ret)
 bool channel_has_partial_frame(const struct channel *channel)
 {
     return frame_reader_pending(&channel->in);
+}
+
+bool channel_is_held(const struct channel *channel)
+{
+    return channel->out_bytes > channel->out_limit / 4;
 }
 
 static void on_poll_closed(uv_handle_t *handle)

@@ -39,6 +39,7 @@ struct channel {
     struct list out; /* struct output, in order */
     size_t out_bytes;
     size_t out_limit;
+    uint64_t sent_total;
     int fds[CHANNEL_FDS];
     size_t n_fds;
     bool corked; /* frames are being handled: send at the end of the batch */
@@ -67,6 +68,9 @@ bool channel_take_fds(struct channel *channel, size_t n, int *ret);
 
 /* Whether a frame has begun and not ended. */
 bool channel_has_partial_frame(const struct channel *channel);
+
+/* Whether nothing is read because too much waits to be sent. */
+bool channel_is_held(const struct channel *channel);
 
 /* Stop and release everything; on_closed comes later, once. Output that has not been sent is offered to the socket
  * once more. */
