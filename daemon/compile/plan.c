@@ -5,6 +5,9 @@
 
 #include "proto/envelope.h"
 
+/* All headers of one job, which travels to a worker in one frame and stays in its memory. */
+#define MAX_HEADER_BYTES (48u << 20)
+
 static int no_memory(struct error *error)
 {
     return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a compile request");
@@ -75,7 +78,7 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
                          struct header_digest **ret_missing, size_t *ret_n_missing, struct error *error)
 {
     const struct fusion *fusion = plan->request.fusion;
-    size_t n = fusion->n_headers, n_missing = 0;
+    size_t n = fusion->n_headers, n_missing = 0, total = 0;
     struct bytes *texts = msgpack_zone_malloc(&plan->zone, (n + 1) * sizeof *texts);
     struct header_digest *missing = msgpack_zone_malloc(&plan->zone, (n + 1) * sizeof *missing);
     if (!texts || !missing)
@@ -86,7 +89,16 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
         if (!texts[i].at) {
             missing[n_missing] = (struct header_digest){.name = header->name, .has_digest = true};
             memcpy(missing[n_missing++].digest, header->digest, DIGEST_SIZE);
-        } else if (!header->bytes.at) {
+            continue;
+        }
+        total += texts[i].size;
+        if (texts[i].size > LIMIT_INLINE)
+            return error_set(error, STATUS_INVALID_FIELD,
+                             "fusion.headers[%zu] \"%.100s\": %zu bytes are above the limit of %u for one header", i,
+                             header->name.at, texts[i].size, LIMIT_INLINE);
+        if (total > MAX_HEADER_BYTES)
+            continue; /* to tell the sum */
+        if (!header->bytes.at) {
             /* The store may let go of a blob while the compile runs. */
             uint8_t *copy = msgpack_zone_malloc(&plan->zone, texts[i].size + 1);
             if (!copy)
@@ -103,6 +115,10 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
                          "is \"%.100s\"",
                          n_missing, n, missing[0].name.at);
     }
+    if (total > MAX_HEADER_BYTES)
+        return error_set(error, STATUS_INVALID_FIELD,
+                         "fusion.headers: %zu bytes together are above the limit of %u for one fusion", total,
+                         MAX_HEADER_BYTES);
     *ret_texts = texts;
     return 0;
 }
