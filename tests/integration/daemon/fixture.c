@@ -52,6 +52,23 @@ struct failure fail_kernel(struct wire *wire, const struct compile_request *requ
     return failure;
 }
 
+struct flights_wait {
+    const struct daemon_process *daemon;
+    uint64_t n;
+};
+
+static bool flights_are(void *context)
+{
+    const struct flights_wait *wait = context;
+    return wire_stats(wait->daemon->socket).flights == wait->n;
+}
+
+void flights_become(const struct daemon_process *daemon, uint64_t n)
+{
+    struct flights_wait wait = {daemon, n};
+    cr_assert(becomes_true(flights_are, &wait, DAEMON_PATIENCE_MS), "never %llu flights", (unsigned long long)n);
+}
+
 int some_descriptor(void)
 {
     int fd = memfd_create("test", MFD_CLOEXEC);

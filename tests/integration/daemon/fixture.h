@@ -24,6 +24,8 @@ struct compile_reply get_kernel(struct wire *wire, const struct compile_request 
 /* Compile and expect this failure, whose text holds `words` (NULL: any). */
 struct failure fail_kernel(struct wire *wire, const struct compile_request *request, enum status code,
                            const char *words);
+/* Within the patience, n compiles are under way. */
+void flights_become(const struct daemon_process *daemon, uint64_t n);
 /* An empty file in memory, as a descriptor to pass around. */
 int some_descriptor(void);
 
