@@ -42,12 +42,12 @@ static int check_name(struct text name, size_t i, struct error *error)
 {
     char printable[PRINTABLE];
     if (!is_identifier(name))
-        return error_set(error, STATUS_INVALID_OPTION, "compile.defines[%zu].name: \"%s\" is no C identifier", i,
+        return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.defines[%zu].name: \"%s\" is no C identifier", i,
                          text_printable(name, printable));
     for (size_t row = 0; row < sizeof reserved / sizeof reserved[0]; row++)
         if (matches(name, reserved[row].name))
-            return error_set(error, STATUS_INVALID_OPTION, "compile.defines[%zu].name: \"%s\" is reserved; %s", i,
-                             text_printable(name, printable), reserved[row].why);
+            return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.defines[%zu].name: \"%s\" is reserved; %s",
+                             i, text_printable(name, printable), reserved[row].why);
     return 0;
 }
 
@@ -60,7 +60,8 @@ static int check_value(struct text value, size_t i, struct error *error)
         unsigned char c = (unsigned char)value.at[at];
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return error_set(error, STATUS_INVALID_OPTION,
-                             "compile.defines[%zu].value: has the control character 0x%02x at byte %zu", i, c, at);
+                             "fusion.compile.defines[%zu].value: has the control character 0x%02x at byte %zu", i, c,
+                             at);
     }
     return 0;
 }
@@ -80,7 +81,7 @@ int defines_check(const struct compile_options *compile, msgpack_zone *zone, str
     sorted_sort(names, compile->n_defines);
     const struct numbered *twice = sorted_twice(names, compile->n_defines);
     if (twice)
-        return error_set(error, STATUS_INVALID_OPTION, "compile.defines[%zu].name: \"%s\" is given twice",
+        return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.defines[%zu].name: \"%s\" is given twice",
                          twice->number, text_printable(twice->name, printable));
     return 0;
 }

@@ -54,7 +54,7 @@ static int check_ranks(const struct param *params, size_t n_params, const struct
         size_t dims = sample[number].n_sizes;
         if (param->has_rank && dims != param->rank && !(param->has_alloc_rank && dims == param->alloc_rank))
             return error_set(error, STATUS_INVALID_FIELD,
-                             "sample[%zu].sizes: has %zu values, but params[%zu] has rank %u", number, dims, i,
+                             "sample[%zu].sizes: has %zu values, but fusion.params[%zu] has rank %u", number, dims, i,
                              (unsigned)param->rank);
         number++;
     }
@@ -76,9 +76,10 @@ int index_type_settle(enum index_type requested, const struct param *params, siz
         if (extent <= INDEX_INT32_MAX)
             continue;
         if (requested == INDEX_TYPE_INT32)
-            return error_set(error, STATUS_INDEX_TYPE,
-                             "index_type: is int32, but sample[%zu] has an extent of %lld elements; the limit is %d", i,
-                             (long long)extent, INDEX_INT32_MAX);
+            return error_set(
+                error, STATUS_INDEX_TYPE,
+                "fusion.index_type: is int32, but sample[%zu] has an extent of %lld elements; the limit is %d", i,
+                (long long)extent, INDEX_INT32_MAX);
         fits = false;
     }
     size_t uncovered = n_sample && n_sample < tensors ? tensors - n_sample : 0;

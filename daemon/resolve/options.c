@@ -150,14 +150,14 @@ const struct option_row *option_rows(size_t *ret_count)
 int options_check(const struct compile_options *compile, msgpack_zone *zone, struct error *error)
 {
     if (compile->has_opt_level && compile->opt_level > OPT_LEVEL_MAX)
-        return error_set(error, STATUS_INVALID_OPTION, "compile.opt_level: is %llu; the limits are 0 and %u",
+        return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.opt_level: is %llu; the limits are 0 and %u",
                          (unsigned long long)compile->opt_level, OPT_LEVEL_MAX);
     if (compile->debug && compile->has_opt_level && compile->opt_level > 0)
         return error_set(error, STATUS_INVALID_OPTION,
-                         "compile.opt_level: is %llu, but with compile.debug the assembler takes only 0",
+                         "fusion.compile.opt_level: is %llu, but with compile.debug the assembler takes only 0",
                          (unsigned long long)compile->opt_level);
     if (compile->has_max_registers && (compile->max_registers < 1 || compile->max_registers > REGISTER_MAX))
-        return error_set(error, STATUS_INVALID_OPTION, "compile.max_registers: is %llu; the limits are 1 and %u",
+        return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.max_registers: is %llu; the limits are 1 and %u",
                          (unsigned long long)compile->max_registers, REGISTER_MAX);
     return defines_check(compile, zone, error);
 }

@@ -7,15 +7,15 @@ static int check_rank(const struct param *param, size_t i, struct error *error)
 {
     bool ranked = param->kind == PARAM_KIND_TENSOR || param->kind == PARAM_KIND_OUTPUT;
     if (!param->has_rank && param->has_alloc_rank)
-        return error_set(error, STATUS_MISSING_FIELD, "params[%zu].rank: is absent, but alloc_rank is given", i);
+        return error_set(error, STATUS_MISSING_FIELD, "fusion.params[%zu].rank: is absent, but alloc_rank is given", i);
     if (param->has_rank && !ranked)
-        return error_set(error, STATUS_INVALID_FIELD, "params[%zu].rank: is %llu, but a %s has none", i,
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.params[%zu].rank: is %llu, but a %s has none", i,
                          (unsigned long long)param->rank, param_kind_word((int)param->kind));
     if (param->has_rank && param->rank > LIMIT_RANK)
-        return error_set(error, STATUS_INVALID_FIELD, "params[%zu].rank: is %llu; the limit is %u", i,
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.params[%zu].rank: is %llu; the limit is %u", i,
                          (unsigned long long)param->rank, LIMIT_RANK);
     if (param->has_alloc_rank && param->alloc_rank > LIMIT_RANK)
-        return error_set(error, STATUS_INVALID_FIELD, "params[%zu].alloc_rank: is %llu; the limit is %u", i,
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.params[%zu].alloc_rank: is %llu; the limit is %u", i,
                          (unsigned long long)param->alloc_rank, LIMIT_RANK);
     return 0;
 }
@@ -28,9 +28,9 @@ int params_check(const struct fusion *fusion, msgpack_zone *zone, struct error *
     for (size_t i = 0; i < fusion->n_params; i++) {
         const struct param *param = &fusion->params[i];
         if (param->name.size == 0)
-            return error_set(error, STATUS_INVALID_FIELD, "params[%zu].name: is empty", i);
+            return error_set(error, STATUS_INVALID_FIELD, "fusion.params[%zu].name: is empty", i);
         if (!param_kind_word((int)param->kind))
-            return error_set(error, STATUS_MISSING_FIELD, "params[%zu].kind: is absent", i);
+            return error_set(error, STATUS_MISSING_FIELD, "fusion.params[%zu].kind: is absent", i);
         if (check_rank(param, i, error))
             return -1;
         names[i] = (struct numbered){param->name, i};
@@ -39,7 +39,7 @@ int params_check(const struct fusion *fusion, msgpack_zone *zone, struct error *
     const struct numbered *twice = sorted_twice(names, fusion->n_params);
     char printable[PRINTABLE];
     if (twice)
-        return error_set(error, STATUS_INVALID_FIELD, "params[%zu].name: \"%s\" is given twice", twice->number,
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.params[%zu].name: \"%s\" is given twice", twice->number,
                          text_printable(twice->name, printable));
     return 0;
 }
@@ -49,13 +49,13 @@ static int check_shape(const struct output *output, size_t i, const struct param
 {
     if (param->has_rank && output->n_sizes != param->rank)
         return error_set(error, STATUS_INVALID_FIELD,
-                         "outputs[%zu].sizes: has %zu values, but the parameter has rank %llu", i, output->n_sizes,
-                         (unsigned long long)param->rank);
+                         "fusion.outputs[%zu].sizes: has %zu values, but the parameter has rank %llu", i,
+                         output->n_sizes, (unsigned long long)param->rank);
     uint64_t dims = param->has_alloc_rank ? param->alloc_rank : output->n_sizes;
     if (output->n_strides && output->n_strides != dims)
         return error_set(error, STATUS_INVALID_FIELD,
-                         "outputs[%zu].strides: has %zu values, but the parameter has %llu allocated dimensions", i,
-                         output->n_strides, (unsigned long long)dims);
+                         "fusion.outputs[%zu].strides: has %zu values, but the parameter has %llu allocated dimensions",
+                         i, output->n_strides, (unsigned long long)dims);
     return 0;
 }
 
@@ -77,7 +77,7 @@ int outputs_check(const struct fusion *fusion, msgpack_zone *zone, struct error 
         const struct numbered *param = sorted_find(wanted, n_wanted, name);
         if (!param)
             return error_set(error, STATUS_INVALID_FIELD,
-                             "outputs[%zu].name: \"%s\" is no parameter of the kind output", i,
+                             "fusion.outputs[%zu].name: \"%s\" is no parameter of the kind output", i,
                              text_printable(name, printable));
         if (check_shape(&fusion->outputs[i], i, &fusion->params[param->number], error))
             return -1;
@@ -86,11 +86,11 @@ int outputs_check(const struct fusion *fusion, msgpack_zone *zone, struct error 
     sorted_sort(given, fusion->n_outputs);
     const struct numbered *twice = sorted_twice(given, fusion->n_outputs);
     if (twice)
-        return error_set(error, STATUS_INVALID_FIELD, "outputs[%zu].name: \"%s\" is given twice", twice->number,
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.outputs[%zu].name: \"%s\" is given twice", twice->number,
                          text_printable(twice->name, printable));
     for (size_t i = 0; i < n_wanted; i++)
         if (!sorted_find(given, fusion->n_outputs, wanted[i].name))
-            return error_set(error, STATUS_MISSING_FIELD, "outputs: none describes params[%zu] \"%s\"",
+            return error_set(error, STATUS_MISSING_FIELD, "fusion.outputs: none describes params[%zu] \"%s\"",
                              wanted[i].number, text_printable(wanted[i].name, printable));
     return 0;
 }

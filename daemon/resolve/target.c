@@ -36,7 +36,7 @@ static int refuse(struct text text, const char *why, const struct compiler_facts
     for (size_t i = 0; i < facts->n_archs && used + 8 < sizeof list; i++)
         used +=
             (size_t)snprintf(list + used, sizeof list - used, "%s%ld", i ? ", " : "", (long)facts->archs[i] % 10000);
-    return error_set(error, STATUS_UNSUPPORTED_TARGET, "target: \"%s\" %s; NVRTC %u.%u supports %s",
+    return error_set(error, STATUS_UNSUPPORTED_TARGET, "fusion.target: \"%s\" %s; NVRTC %u.%u supports %s",
                      text_printable(text, printable), why, facts->major, facts->minor,
                      facts->n_archs ? list : "no target at all");
 }
@@ -44,10 +44,11 @@ static int refuse(struct text text, const char *why, const struct compiler_facts
 static int malformed(struct text text, struct error *error)
 {
     char printable[PRINTABLE];
-    return error_set(error, STATUS_INVALID_FIELD,
-                     "target: \"%s\" is none of sm_<arch>, sm_<arch>a, sm_<arch>f, compute_<arch>, cc_<major>.<minor> "
-                     "or host",
-                     text_printable(text, printable));
+    return error_set(
+        error, STATUS_INVALID_FIELD,
+        "fusion.target: \"%s\" is none of sm_<arch>, sm_<arch>a, sm_<arch>f, compute_<arch>, cc_<major>.<minor> "
+        "or host",
+        text_printable(text, printable));
 }
 
 /* A number of one to three digits without leading zeros; 0 when there is none. Moves *at behind it. */
@@ -138,9 +139,9 @@ int target_settle(struct text text, enum image_kind wanted, const struct compile
 {
     const char *at = text.at;
     if (!text.at)
-        return error_set(error, STATUS_MISSING_FIELD, "target: is absent");
+        return error_set(error, STATUS_MISSING_FIELD, "fusion.target: is absent");
     if (text_is(text, "host"))
-        return error_set(error, STATUS_UNSUPPORTED, "target: the host device does not run fusions yet");
+        return error_set(error, STATUS_UNSUPPORTED, "fusion.target: the host device does not run fusions yet");
     if (!facts->n_archs)
         return refuse(text, "cannot be compiled", facts, error);
 
@@ -154,7 +155,7 @@ int target_settle(struct text text, enum image_kind wanted, const struct compile
         return malformed(text, error);
     if (wanted == IMAGE_KIND_CUBIN)
         return error_set(error, STATUS_INVALID_OPTION,
-                         "compile.image: is cubin, but the target \"%.*s\" gives PTX; a cubin needs sm_<arch>",
+                         "fusion.compile.image: is cubin, but the target \"%.*s\" gives PTX; a cubin needs sm_<arch>",
                          (int)(text.size < 32 ? text.size : 32), text.at);
     return settle_explicit(text, at, IMAGE_KIND_PTX, facts, ret, error);
 }

@@ -36,17 +36,17 @@ Test(checks, B1_2_order_of_checks)
     request.compile.max_registers = 256;
     request.fusion.index_type = INDEX_TYPE_INT32;
 
-    expect_error(&request, STATUS_NO_OUTPUTS, "outputs");
+    expect_error(&request, STATUS_NO_OUTPUTS, "fusion.outputs");
     request.fusion.n_outputs = 1;
     expect_error(&request, STATUS_UNSUPPORTED_TARGET, "sm_70");
     request.fusion.target = TEXT_OF("sm_90a");
     expect_error(&request, STATUS_UNSUPPORTED_TARGET, "needs tensor memory");
     request.requires.min_capability = 90;
-    expect_error(&request, STATUS_SHARED_MEMORY_LIMIT, "requires.static_shared_memory: is 1048576 bytes");
+    expect_error(&request, STATUS_SHARED_MEMORY_LIMIT, "fusion.requires.static_shared_memory: is 1048576 bytes");
     request.requires.static_shared_memory = 232448;
-    expect_error(&request, STATUS_INVALID_BLOCK, "compile.block_size: is 0");
+    expect_error(&request, STATUS_INVALID_BLOCK, "fusion.compile.block_size: is 0");
     request.compile.block_size = 1024;
-    expect_error(&request, STATUS_INVALID_OPTION, "compile.max_registers");
+    expect_error(&request, STATUS_INVALID_OPTION, "fusion.compile.max_registers");
     request.compile.max_registers = 255;
     cr_expect_eq(resolve(&request.fusion, sample, 2, &request.facts, &request.zone, &request.resolved, &request.error),
                  -1);
@@ -144,26 +144,26 @@ Test(checks, B1_2_code_and_entries)
     request_init(&request);
     struct text code = request.fusion.code;
     request.fusion.code = (struct text){0};
-    expect_error(&request, STATUS_MISSING_FIELD, "code");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.code");
     request.fusion.code = TEXT_OF("");
-    expect_error(&request, STATUS_INVALID_FIELD, "code: is empty");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.code: is empty");
     request.fusion.code = TEXT_OF("a\0b");
-    expect_error(&request, STATUS_INVALID_FIELD, "code: has a NUL at byte 1");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.code: has a NUL at byte 1");
     request.fusion.code = code;
 
     request.fusion.n_entries = 0;
-    expect_error(&request, STATUS_MISSING_FIELD, "entries");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.entries");
     request.fusion.n_entries = 2;
     request.entries[1] = TEXT_OF("scale;");
-    expect_error(&request, STATUS_INVALID_FIELD, "entries[1]: \"scale;\" holds the character 0x3b");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.entries[1]: \"scale;\" holds the character 0x3b");
     request.entries[1] = TEXT_OF("scale");
-    expect_error(&request, STATUS_INVALID_FIELD, "entries[1]: \"scale\" is given twice");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.entries[1]: \"scale\" is given twice");
     char longest[LIMIT_NAME];
     memset(longest, 'a', sizeof longest);
     request.entries[1] = (struct text){longest, 503};
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
     request.entries[1].size++;
-    expect_error(&request, STATUS_INVALID_FIELD, "entries[1]: has 504 bytes; the limit is 503");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.entries[1]: has 504 bytes; the limit is 503");
     request.fusion.structured = true;
     request.entries[1].size = LIMIT_NAME;
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
@@ -180,12 +180,12 @@ Test(checks, B1_2_headers)
     request.fusion.n_headers = 2;
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
     request.headers[1].name = TEXT_OF("../b.h");
-    expect_error(&request, STATUS_INVALID_FIELD, "headers[1].name: \"../b.h\"");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.headers[1].name: \"../b.h\"");
     request.headers[1].name = TEXT_OF("lib/a.h");
-    expect_error(&request, STATUS_INVALID_FIELD, "headers[1].name: \"lib/a.h\" is given twice");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.headers[1].name: \"lib/a.h\" is given twice");
     request.headers[1].name = TEXT_OF("lib/b.h");
     request.headers[1].has_digest = false;
-    expect_error(&request, STATUS_MISSING_FIELD, "headers[1]");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.headers[1]");
     request.headers[1].bytes = (struct bytes){(const uint8_t *)"int x;", 6};
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
     request.headers[1].has_digest = true;
@@ -201,25 +201,25 @@ Test(checks, B1_2_parameters)
     struct request request;
     request_init(&request);
     request.params[0].name = TEXT_OF("out");
-    expect_error(&request, STATUS_INVALID_FIELD, "params[1].name: \"out\" is given twice");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.params[1].name: \"out\" is given twice");
     request.params[0].name = TEXT_OF("");
-    expect_error(&request, STATUS_INVALID_FIELD, "params[0].name");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.params[0].name");
     request.params[0].name = TEXT_OF("x");
     request.params[0].kind = PARAM_KIND_SCALAR;
-    expect_error(&request, STATUS_INVALID_FIELD, "params[0].rank: is 1, but a scalar has none");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.params[0].rank: is 1, but a scalar has none");
     request.params[0].kind = param_kind_absent;
-    expect_error(&request, STATUS_MISSING_FIELD, "params[0].kind");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.params[0].kind");
     request.params[0].kind = PARAM_KIND_TENSOR;
     request.params[0].rank = LIMIT_RANK + 1;
-    expect_error(&request, STATUS_INVALID_FIELD, "params[0].rank: is 33; the limit is 32");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.params[0].rank: is 33; the limit is 32");
     request.params[0].rank = LIMIT_RANK;
     request.params[0].has_alloc_rank = true;
     request.params[0].alloc_rank = 33;
-    expect_error(&request, STATUS_INVALID_FIELD, "params[0].alloc_rank: is 33; the limit is 32");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.params[0].alloc_rank: is 33; the limit is 32");
     request.params[0].alloc_rank = 5;
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
     request.params[0].has_rank = false;
-    expect_error(&request, STATUS_MISSING_FIELD, "params[0].rank");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.params[0].rank");
     request_finish(&request);
 }
 
@@ -229,21 +229,21 @@ Test(checks, B1_2_outputs_and_parameters_agree)
     request_init(&request);
     request.fusion.n_outputs = 2;
     request.outputs[1] = request.outputs[0];
-    expect_error(&request, STATUS_INVALID_FIELD, "outputs[1].name: \"out\" is given twice");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[1].name: \"out\" is given twice");
     request.outputs[1].name = TEXT_OF("x");
-    expect_error(&request, STATUS_INVALID_FIELD, "outputs[1].name: \"x\" is no parameter of the kind output");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[1].name: \"x\" is no parameter of the kind output");
     request.fusion.n_outputs = 1;
     request.params[2] = request.params[1];
     request.params[2].name = TEXT_OF("more");
     request.fusion.n_params = 3;
-    expect_error(&request, STATUS_MISSING_FIELD, "outputs: none describes params[2] \"more\"");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.outputs: none describes params[2] \"more\"");
     request.fusion.n_params = 2;
     request.outputs[0].n_sizes = 2;
-    expect_error(&request, STATUS_INVALID_FIELD, "outputs[0].sizes: has 2 values, but the parameter has rank 1");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[0].sizes: has 2 values, but the parameter has rank 1");
     request.outputs[0].n_sizes = 1;
     request.outputs[0].strides = request.sizes;
     request.outputs[0].n_strides = 2;
-    expect_error(&request, STATUS_INVALID_FIELD, "outputs[0].strides: has 2 values");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[0].strides: has 2 values");
     request.params[1].has_alloc_rank = true;
     request.params[1].alloc_rank = 2;
     cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
@@ -257,7 +257,7 @@ Test(checks, B1_2_side_effects_do_not_hide_an_output)
     request_init(&request);
     request.fusion.n_outputs = 0;
     request.fusion.side_effects_only = true;
-    expect_error(&request, STATUS_MISSING_FIELD, "params[1] \"out\"");
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.outputs: none describes params[1] \"out\"");
     request_finish(&request);
 }
 
@@ -267,6 +267,6 @@ Test(checks, B6_3_structured_code_has_its_own_index_type)
     request_init(&request);
     request.fusion.structured = true;
     request.fusion.index_type = INDEX_TYPE_INT32;
-    expect_error(&request, STATUS_INVALID_FIELD, "index_type: is int32");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.index_type: is int32");
     request_finish(&request);
 }
