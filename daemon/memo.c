@@ -4,7 +4,11 @@
 #include <string.h>
 #include <sys/random.h>
 #include <uthash.h>
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h> /* XXH3 by the widest vectors that the processor has */
+#else
 #include <xxhash.h>
+#endif
 
 /* A request larger than this is decoded each time: it would push many small ones out. */
 #define MAX_REQUEST (256u << 10)
