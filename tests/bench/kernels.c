@@ -24,14 +24,15 @@ struct fusiond_fusion *make_fusion(const char *label, size_t code_bytes, size_t 
             fprintf(out, ", %zu", i);
         fprintf(out, "};\n");
     }
-    fprintf(out, "extern \"C\" __global__ void bench(float *out, const float *in, int n) {\n"
-                 "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  float v = in[i];\n");
+    fprintf(out, "__global__ void bench(Tensor<float, 1, 1> in, Tensor<float, 1, 1> out) {\n"
+                 "  nvfuser_index_t i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                 "  if (i >= in.logical_size[0]) return;\n  float v = in[i];\n");
     for (unsigned i = 0; (size_t)ftell(out) + 80 < code_bytes; i++)
         fprintf(out, "  v = v * 1.%04uf + 0.%04uf; // step %u of the chain\n", i % 10000, (i * 7) % 10000, i);
     fprintf(out, "  out[i] = v%s;\n}\n", image_bytes ? " + bench_table[i & 63]" : "");
     fclose(out);
     struct fusiond_fusion *fusion = fusiond_fusion_create();
-    if (!fusion || fusiond_fusion_set_code(fusion, code, size, true, &error) < 0 ||
+    if (!fusion || fusiond_fusion_set_code(fusion, code, size, false, &error) < 0 ||
         fusiond_fusion_add_entry(fusion, "bench", &error) < 0 ||
         fusiond_fusion_set_target(fusion, "sm_90a", &error) < 0 ||
         fusiond_fusion_set_option(fusion, "side_effects_only", "true", &error) < 0 ||
