@@ -8,10 +8,22 @@
 #include "preamble/embed.h"
 #include "preamble/preamble.h"
 
-static pthread_once_t digested = PTHREAD_ONCE_INIT;
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 
-static void digest_modules(void)
+/* Per first byte, the lengths of the identifiers that begin with it, one bit each: most words of a text are foreign,
+ * and are known to be so before they are hashed. */
+static uint64_t lengths_by_first[256];
+
+static uint64_t length_bit(size_t size)
 {
+    return UINT64_C(1) << (size < 63 ? size : 63);
+}
+
+static void prepare(void)
+{
+    for (uint32_t i = 0; i <= preamble_words_mask; i++)
+        if (preamble_words[i].text)
+            lengths_by_first[(unsigned char)preamble_words[i].text[0]] |= length_bit(preamble_words[i].size);
     /* No sodium_init is needed for this: it only picks a faster variant of the hash. */
     for (size_t i = 0; i < preamble_count; i++) {
         struct preamble_module *module = &preamble_embedded[i];
@@ -22,7 +34,7 @@ static void digest_modules(void)
 
 const struct preamble_module *preamble_modules(void)
 {
-    pthread_once(&digested, digest_modules);
+    pthread_once(&prepared, prepare);
     return preamble_embedded;
 }
 
@@ -39,11 +51,13 @@ int preamble_find(const char *name)
 enum {
     LETTER = 1, /* may start an identifier; bytes of UTF-8 sequences too */
     DIGIT = 2,
+    WORD = LETTER | DIGIT, /* may go on with one */
+    MARK = 4,              /* begins a literal, or perhaps a comment */
 };
 
 static const unsigned char kinds[256] = {
     ['a' ... 'z'] = LETTER, ['A' ... 'Z'] = LETTER, ['_'] = LETTER, ['$'] = LETTER, ['\x80' & 0xff ... 0xff] = LETTER,
-    ['0' ... '9'] = DIGIT,
+    ['0' ... '9'] = DIGIT,  ['"'] = MARK,           ['\''] = MARK,  ['/'] = MARK,
 };
 
 struct cursor {
@@ -59,14 +73,20 @@ static bool looking_at(const struct cursor *cursor, char a, char b)
 /* Past a comment that starts here. One without an end takes the rest. */
 static void skip_line_comment(struct cursor *cursor)
 {
-    while (cursor->at < cursor->end && *cursor->at != '\n') {
+    const char *at = cursor->at + 2;
+    while (at < cursor->end) {
+        const char *feed = memchr(at, '\n', (size_t)(cursor->end - at));
+        if (!feed)
+            break;
+        at = feed + 1;
         /* A backslash in front of the line's end continues the comment. */
-        if (*cursor->at == '\\' && cursor->at + 1 < cursor->end)
-            cursor->at += looking_at(cursor, '\\', '\r') ? 2 : 1;
-        cursor->at++;
+        const char *last = feed[-1] == '\r' ? feed - 2 : feed - 1;
+        if (*last != '\\') {
+            cursor->at = feed;
+            return;
+        }
     }
-    if (cursor->at > cursor->end)
-        cursor->at = cursor->end;
+    cursor->at = cursor->end;
 }
 
 static void skip_block_comment(struct cursor *cursor)
@@ -135,10 +155,14 @@ static void skip_number(struct cursor *cursor)
 {
     while (cursor->at < cursor->end) {
         unsigned char c = (unsigned char)*cursor->at;
+        if (kinds[c] & WORD || c == '.') {
+            cursor->at++;
+            continue;
+        }
         unsigned char last = (unsigned char)(cursor->at[-1] | 0x20);
-        bool separator = c == '\'' && cursor->at + 1 < cursor->end && kinds[(unsigned char)cursor->at[1]] != 0;
+        bool separator = c == '\'' && cursor->at + 1 < cursor->end && kinds[(unsigned char)cursor->at[1]] & WORD;
         bool sign = (c == '+' || c == '-') && (last == 'e' || last == 'p');
-        if (kinds[c] == 0 && c != '.' && !separator && !sign)
+        if (!separator && !sign)
             return;
         cursor->at++;
     }
@@ -147,18 +171,24 @@ static void skip_number(struct cursor *cursor)
 /* The modules that provide the identifier that starts here, by bit; 0 for a foreign one. Moves past it. */
 static uint64_t read_word(struct cursor *cursor)
 {
-    const char *start = cursor->at;
-    uint32_t hash = PREAMBLE_HASH_START;
-    while (cursor->at < cursor->end && kinds[(unsigned char)*cursor->at] != 0)
-        hash = preamble_hash(hash, (unsigned char)*cursor->at++);
-    size_t size = (size_t)(cursor->at - start);
+    const char *start = cursor->at, *at = start + 1;
+    while (at < cursor->end && kinds[(unsigned char)*at] & WORD)
+        at++;
+    cursor->at = at;
+    size_t size = (size_t)(at - start);
     if (cursor->at < cursor->end && *cursor->at == '"' && cursor->at[-1] == 'R' &&
         (size == 1 || (size == 2 && strchr("uUL", start[0])) || (size == 3 && memcmp(start, "u8", 2) == 0))) {
         skip_raw(cursor);
         return 0;
     }
-    for (uint32_t at = hash & preamble_words_mask; preamble_words[at].text; at = (at + 1) & preamble_words_mask) {
-        const struct preamble_word *word = &preamble_words[at];
+    if (!(lengths_by_first[(unsigned char)*start] & length_bit(size)))
+        return 0;
+    uint32_t hash = PREAMBLE_HASH_START;
+    for (size_t i = 0; i < size; i++)
+        hash = preamble_hash(hash, (unsigned char)start[i]);
+    for (uint32_t slot = hash & preamble_words_mask; preamble_words[slot].text;
+         slot = (slot + 1) & preamble_words_mask) {
+        const struct preamble_word *word = &preamble_words[slot];
         if (word->hash == hash && word->size == size && memcmp(word->text, start, size) == 0)
             return word->modules;
     }
@@ -171,7 +201,9 @@ static uint64_t used_modules(const char *code, size_t size)
     uint64_t modules = 0;
     while (cursor.at < cursor.end) {
         unsigned char c = (unsigned char)*cursor.at;
-        if (kinds[c] == LETTER) {
+        if (kinds[c] == 0) {
+            cursor.at++;
+        } else if (kinds[c] == LETTER) {
             modules |= read_word(&cursor);
         } else if (kinds[c] == DIGIT) {
             cursor.at++;
@@ -191,6 +223,7 @@ static uint64_t used_modules(const char *code, size_t size)
 
 size_t preamble_closure(const char *code, size_t size, uint8_t ret[PREAMBLE_MAX])
 {
+    pthread_once(&prepared, prepare);
     uint64_t used = used_modules(code, size);
     uint64_t all = 0;
     for (size_t i = 0; i < preamble_count; i++)

@@ -17,6 +17,8 @@
 #define LIMIT_INLINE_IMAGE (128u << 10)
 /* A blob sent as a memfd. */
 #define LIMIT_BLOB (64u << 20)
+/* All headers of one fusion together: they travel to a worker in one frame, with the program. */
+#define LIMIT_HEADER_BYTES (96u << 20)
 /* An image as a worker may return it. */
 #define LIMIT_IMAGE (64u << 20)
 

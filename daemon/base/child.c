@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "daemon/base/require.h"
+#include "proto/limits.h"
 
 /* What may wait to be sent to a child: one job. */
-#define OUT_LIMIT (64u << 20)
+#define OUT_LIMIT (LIMIT_FRAME_WORKER + LIMIT_FRAME_HEADER)
 /* After a child's death its channel and stderr are read to their ends. Should a descendant of it hold them open, they
  * are closed after this long. */
 #define GRACE_MS 1000

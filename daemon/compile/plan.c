@@ -106,7 +106,11 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
             memcpy(copy, texts[i].at, texts[i].size);
             texts[i].at = copy;
         }
+        total += texts[i].size;
     }
+    if (total > LIMIT_HEADER_BYTES)
+        return error_set(error, STATUS_INVALID_FIELD, "fusion.headers: %zu bytes in all are above the limit of %u",
+                         total, LIMIT_HEADER_BYTES);
     if (n_missing) {
         *ret_missing = missing;
         *ret_n_missing = n_missing;
@@ -126,17 +130,17 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
 int plan_write_job(const struct plan *plan, const struct bytes *header_texts, msgpack_sbuffer *out)
 {
     const struct fusion *fusion = plan->request.fusion;
-    struct header *headers = calloc(fusion->n_headers + 1, sizeof *headers);
+    struct job_header *headers = calloc(fusion->n_headers + 1, sizeof *headers);
     if (!headers)
         return -1;
     for (size_t i = 0; i < fusion->n_headers; i++)
-        headers[i] = (struct header){.name = fusion->headers[i].name, .bytes = header_texts[i]};
+        headers[i] = (struct job_header){.name = fusion->headers[i].name, .bytes = header_texts[i]};
     struct worker_job job = {
         .program = plan->resolved.program,
         .headers = headers,
         .n_headers = fusion->n_headers,
-        .args = plan->resolved.args,
-        .n_args = plan->resolved.n_args,
+        .args = plan->resolved.job_args,
+        .n_args = plan->resolved.n_job_args,
         .names = plan->resolved.names,
         .n_names = plan->resolved.n_names,
         .image_kind = plan->resolved.image_kind,

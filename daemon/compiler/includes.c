@@ -4,7 +4,8 @@
 
 #include "preamble/preamble.h"
 
-static int add_header(const struct header *header, msgpack_zone *zone, struct includes *includes, struct error *error)
+static int add_header(const struct job_header *header, msgpack_zone *zone, struct includes *includes,
+                      struct error *error)
 {
     if (header->bytes.at == NULL)
         return error_set(error, STATUS_INVALID_FIELD, "header \"%.200s\": its bytes are missing", header->name.at);
@@ -43,7 +44,7 @@ static void add_modules(struct includes *includes)
     }
 }
 
-int includes_collect(const struct header *headers, size_t n_headers, msgpack_zone *zone, struct includes *ret,
+int includes_collect(const struct job_header *headers, size_t n_headers, msgpack_zone *zone, struct includes *ret,
                      struct error *error)
 {
     size_t most = n_headers + preamble_count;

@@ -16,7 +16,7 @@ struct includes {
 
 /* The headers, then the preamble modules whose names the headers do not take. In the zone. -1 with INVALID_FIELD for a
  * header without bytes or with a NUL in them (the compiler would see only what stands before it), OUT_OF_MEMORY. */
-int includes_collect(const struct header *headers, size_t n_headers, msgpack_zone *zone, struct includes *ret,
+int includes_collect(const struct job_header *headers, size_t n_headers, msgpack_zone *zone, struct includes *ret,
                      struct error *error);
 
 #endif

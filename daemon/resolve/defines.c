@@ -51,11 +51,23 @@ static int check_name(struct text name, size_t i, struct error *error)
     return 0;
 }
 
-/* A value ends with its line: a line feed would begin text of its own. Nothing else in it can leave the definition
- * (NVRTC 13.0: blanks, quotes, backslashes, comments and text that looks like options stay in the macro, or are
- * diagnosed). */
+/* What would make a definition take in the line behind it. */
+static const char *reaches_on(struct text value)
+{
+    if (value.size && value.at[value.size - 1] == '\\')
+        return "a backslash at its end";
+    if (memmem(value.at, value.size, "/*", 2))
+        return "the beginning of a block comment";
+    if (memmem(value.at, value.size, "R\"", 2))
+        return "the beginning of a raw string";
+    return NULL;
+}
+
+/* A value ends with its line: a line feed would begin text of its own. */
 static int check_value(struct text value, size_t i, struct error *error)
 {
+    if (!value.at)
+        return 0;
     for (size_t at = 0; at < value.size; at++) {
         unsigned char c = (unsigned char)value.at[at];
         if ((c < ' ' && c != '\t') || c == 0x7f)
@@ -63,6 +75,12 @@ static int check_value(struct text value, size_t i, struct error *error)
                              "fusion.compile.defines[%zu].value: has the control character 0x%02x at byte %zu", i, c,
                              at);
     }
+    const char *what = reaches_on(value);
+    if (what)
+        return error_set(error, STATUS_INVALID_OPTION,
+                         "compile.defines[%zu].value: has %s, which would take in the "
+                         "text behind the definition",
+                         i, what);
     return 0;
 }
 
@@ -86,10 +104,15 @@ int defines_check(const struct compile_options *compile, msgpack_zone *zone, str
     return 0;
 }
 
+struct text define_value(const struct define *define)
+{
+    return define->value.at ? define->value : TEXT_OF("1");
+}
+
 int define_write(const char *form, const struct define *define, msgpack_zone *zone, struct text *ret,
                  struct error *error)
 {
-    struct text value = define->value.at ? define->value : TEXT_OF("1");
+    struct text value = define_value(define);
     return zone_format(zone, ret, error, "%s%.*s=%.*s", form, (int)define->name.size, define->name.at, (int)value.size,
                        value.at);
 }

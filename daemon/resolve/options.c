@@ -176,10 +176,11 @@ static int write_argument(const char *form, const struct value *value, msgpack_z
 
 int options_write(const struct settings *settings, msgpack_zone *zone, struct resolved *ret, struct error *error)
 {
-    size_t most = ROWS + settings->compile->n_defines, n_args = 0, n_key_args = 0;
+    size_t most = ROWS + settings->compile->n_defines, n_args = 0, n_key_args = 0, n_job_args = 0;
     struct text *args = zone_array(zone, most, sizeof *args, error);
     struct text *key_args = zone_array(zone, most, sizeof *key_args, error);
-    if (!args || !key_args)
+    struct text *job_args = zone_array(zone, most, sizeof *job_args, error);
+    if (!args || !key_args || !job_args)
         return -1;
     for (size_t row = 0; row < ROWS; row++) {
         const char *form = settings->target->image_kind == IMAGE_KIND_PTX ? rows[row].ptx : rows[row].sass;
@@ -191,6 +192,8 @@ int options_write(const struct settings *settings, msgpack_zone *zone, struct re
                 return -1;
             if (rows[row].in_key)
                 key_args[n_key_args++] = args[n_args];
+            if (!value.define || settings->structured)
+                job_args[n_job_args++] = args[n_args];
             n_args++;
         }
     }
@@ -198,5 +201,7 @@ int options_write(const struct settings *settings, msgpack_zone *zone, struct re
     ret->n_args = n_args;
     ret->key_args = key_args;
     ret->n_key_args = n_key_args;
+    ret->job_args = job_args;
+    ret->n_job_args = n_job_args;
     return 0;
 }

@@ -14,6 +14,7 @@ struct settings {
     const struct target *target;
     struct text target_name; /* "sm_90a" */
     unsigned max_registers;  /* from register_limit(); 0: none */
+    bool structured;         /* the defines are arguments; else they stand in the program */
 };
 
 /* What is known of one row. */
@@ -34,10 +35,11 @@ const struct option_row *option_rows(size_t *ret_count);
  *   opt_level is above 4, or above 0 together with debug (the assembler refuses that)
  *   max_registers is not 1 to 255
  *   a define's name is no C identifier, is given twice or is one that the daemon or the compiler sets
- *   a define's value has a control character other than a tab */
+ *   a define's value has a control character other than a tab, or could reach beyond its line */
 int options_check(const struct compile_options *compile, msgpack_zone *zone, struct error *error);
 
-/* The arguments in canonical order into ret->args, and those that can change the image into ret->key_args. An optimiser
+/* The arguments in canonical order into ret->args, those of them that can change the image into ret->key_args, and
+ * those that the compiler gets as arguments into ret->job_args. An optimiser
  * level that is the default is not sent, so that it does not make another key. A define without value is NAME=1, as
  * for any compiler. */
 int options_write(const struct settings *settings, msgpack_zone *zone, struct resolved *ret, struct error *error);

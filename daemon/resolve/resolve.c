@@ -158,7 +158,8 @@ int resolve(const struct fusion *fusion, const struct sample_tensor *sample, siz
     resolved.image_kind = step.target.image_kind;
     settle_registers(&step, &resolved);
 
-    struct settings settings = {step.compile, facts, &step.target, resolved.target, resolved.max_registers};
+    struct settings settings = {step.compile,      facts, &step.target, resolved.target, resolved.max_registers,
+                                fusion->structured};
     if (options_write(&settings, zone, &resolved, error) ||
         source_write(fusion, step.index_type, zone, &resolved, error) || write_header_parts(&step, &resolved, error) ||
         write_warnings(&step, &resolved, error))

@@ -27,6 +27,9 @@ struct resolved {
     int load_opt_level;          /* the same; -1: nothing */
     struct text *args;           /* the final compiler arguments, canonical order */
     size_t n_args;
+    struct text *job_args; /* those that the compiler is given as arguments: unstructured code has its defines in the
+                              program, behind the preamble */
+    size_t n_job_args;
     struct text *key_args; /* those that can change the image */
     size_t n_key_args;
     uint8_t modules[64]; /* positions in preamble_modules(), the index module first */

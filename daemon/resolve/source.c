@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/resolve/defines.h"
 #include "daemon/resolve/identifiers.h"
 #include "daemon/resolve/zone.h"
 #include "preamble/preamble.h"
@@ -10,6 +11,10 @@ static const char namespace_open[] = "namespace " SOURCE_NAMESPACE " {\n";
 static const char line_one[] = "#line 1 \"fusion.cu\"\n";
 /* The line feed ends a last line without one, so that a line comment there cannot hide the brace. */
 static const char namespace_close[] = "\n}\n";
+
+/* Findings in the definitions are the client's, but not lines of its code. */
+static const char line_defines[] = "#line 1 \"compile.defines\"\n";
+static const char define_open[] = "#define ";
 
 static const char include_open[] = "#include \"";
 static const char include_close[] = "\"\n";
@@ -53,10 +58,40 @@ static char *append(char *at, const char *bytes, size_t size)
     return at + size;
 }
 
+/* Bytes of the lines that append_defines() writes, at most. */
+static size_t defines_size(const struct fusion *fusion)
+{
+    size_t size = sizeof line_defines;
+    for (size_t i = 0; fusion->compile && i < fusion->compile->n_defines; i++) {
+        const struct define *define = &fusion->compile->defines[i];
+        size += sizeof define_open + define->name.size + define_value(define).size + 2;
+    }
+    return size;
+}
+
+/* The client's definitions stand behind the preamble, which must mean the same under any of them. */
+static char *append_defines(char *at, const struct fusion *fusion)
+{
+    if (fusion->structured || !fusion->compile || fusion->compile->n_defines == 0)
+        return at;
+    at = append(at, line_defines, sizeof line_defines - 1);
+    for (size_t i = 0; i < fusion->compile->n_defines; i++) {
+        const struct define *define = &fusion->compile->defines[i];
+        struct text value = define_value(define);
+        at = append(at, define_open, sizeof define_open - 1);
+        at = append(at, define->name.at, define->name.size);
+        at = append(at, " ", 1);
+        at = append(at, value.at, value.size);
+        at = append(at, "\n", 1);
+    }
+    return at;
+}
+
 static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct resolved *ret, struct error *error)
 {
     const struct preamble_module *modules = preamble_modules();
-    size_t size = sizeof line_one + fusion->code.size + sizeof namespace_open + sizeof namespace_close;
+    size_t size =
+        sizeof line_one + fusion->code.size + sizeof namespace_open + sizeof namespace_close + defines_size(fusion);
     for (size_t i = 0; i < ret->n_modules; i++)
         size += sizeof include_open + strlen(modules[ret->modules[i]].include) + sizeof include_close;
 
@@ -69,6 +104,7 @@ static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct
         at = append(at, include, strlen(include));
         at = append(at, include_close, sizeof include_close - 1);
     }
+    at = append_defines(at, fusion);
     if (!fusion->structured)
         at = append(at, namespace_open, sizeof namespace_open - 1);
     at = append(at, line_one, sizeof line_one - 1);

@@ -14,13 +14,16 @@
  *
  *     #include "fusiond/index_int32.cuh"
  *     #include "fusiond/tensor.cuh"
+ *     #line 1 "compile.defines"
+ *     #define UNROLL 4
  *     namespace fusiond {
  *     #line 1 "fusion.cu"
  *     <code>
  *     }
  *
- * Includes stand in front of everything, as precompiled headers need it. The namespace has a name, so that the lowered
- * names of kernels are the same in every process. Structured code is just `#line 1 "fusion.cu"` and the code.
+ * Includes stand in front of everything, definitions too, as precompiled headers need it. The namespace has a name, so
+ * that the lowered names of kernels are the same in every process. Structured code is just `#line 1 "fusion.cu"` and
+ * the code.
  *
  * Sets program, code_at, modules, n_modules, names, n_names, and index_type: index_type_absent when no module is in
  * front, as the code then cannot depend on it. */

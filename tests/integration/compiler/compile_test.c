@@ -217,7 +217,7 @@ Test(compile, lines_are_the_clients_own)
 
 Test(compile, headers_come_from_memory)
 {
-    struct header headers[] = {
+    struct job_header headers[] = {
         {.name = TEXT_OF("mine/ops.h"), .bytes = {(const uint8_t *)"#define TWICE(x) ((x) * 2)\n", 27}},
         {.name = TEXT_OF("mine/bad.h"), .bytes = {(const uint8_t *)"\n#error stop here\n", 18}},
     };
@@ -258,7 +258,7 @@ Test(compile, modules_of_the_preamble)
 
 Test(compile, F28_header_with_a_nul_is_refused)
 {
-    struct header headers[] = {{.name = TEXT_OF("nul.h"), .bytes = {(const uint8_t *)"int a;\0int b;", 13}}};
+    struct job_header headers[] = {{.name = TEXT_OF("nul.h"), .bytes = {(const uint8_t *)"int a;\0int b;", 13}}};
     struct worker_result result = compile_job((struct worker_job){
         .program = TEXT_OF("#include \"nul.h\"\n__global__ void k() {}"), .headers = headers, .n_headers = 1});
     cr_assert(result.result == 3 && result.image.at == NULL);

@@ -40,8 +40,8 @@ static struct worker_result compile(void)
     cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
     struct worker_job job = {
         .program = request.resolved.program,
-        .args = request.resolved.args,
-        .n_args = request.resolved.n_args,
+        .args = request.resolved.job_args,
+        .n_args = request.resolved.n_job_args,
         .names = request.resolved.names,
         .n_names = request.resolved.n_names,
         .image_kind = request.resolved.image_kind,
@@ -76,6 +76,22 @@ Test(compiler, B2_1_takes_every_option)
     }
     request.compile.image = IMAGE_KIND_PTX;
     expect_compiled("PTX");
+}
+
+/* Names that the preamble's own text uses for parameters and the like must not change under a client's definitions. */
+Test(compiler, B4_3_defines_do_not_reach_into_the_preamble)
+{
+    static const char *const names[] = {"A", "B", "N", "T", "U", "x", "y", "size", "value", "out", "in"};
+    struct define defines[sizeof names / sizeof names[0]];
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        defines[i] = (struct define){.name = text_of(names[i]), .value = TEXT_OF("7")};
+    request.compile.defines = defines;
+    request.compile.n_defines = sizeof names / sizeof names[0];
+    request.fusion.code = TEXT_OF("__global__ void scale(Tensor<float, 1, 1> t) {\n"
+                                  "  Array<float, 4, 4> r;\n  loadGlobalToLocal<float, 4, false, CacheOp::Streaming>"
+                                  "(&r[0], &t[0]);\n  t[1] = clamp(r[0], 0.0f, (float)N) * A;\n}\n");
+    expect_compiled("definitions of short names");
+    cr_expect_gt(request.resolved.n_modules, 3);
 }
 
 /* The reason for a row's rule: what is refused beforehand would have failed. */
@@ -145,20 +161,13 @@ Test(compiler, B2_2_target_of_a_device)
 Test(compiler, F28_a_define_stays_a_define)
 {
     static const char *const values[] = {
-        "1 -DLEAKED",
-        "1\" -DLEAKED \"",
-        "1' -DLEAKED '",
-        "1 --include=/etc/hostname",
-        "@/etc/hostname",
-        "-DLEAKED",
-        "1\\",
-        "1 // x",
-        "$(LEAKED)",
-        "\"",
-        "1\t-DLEAKED",
-        "1;-DLEAKED",
-        "1,-DLEAKED",
-        "\\\" -DLEAKED",
+        "1 -DLEAKED",     "1\" -DLEAKED \"",
+        "1' -DLEAKED '",  "1 --include=/etc/hostname",
+        "@/etc/hostname", "-DLEAKED",
+        "1\\ 2",          "1 // x",
+        "$(LEAKED)",      "\"",
+        "1\t-DLEAKED",    "1;-DLEAKED",
+        "1,-DLEAKED",     "\\\" -DLEAKED",
     };
     request.fusion.code = TEXT_OF("#if defined LEAKED || !defined A || !defined LAST\n#error leaked\n#endif\n"
                                   "__global__ void scale(float *x) { x[0] = LAST; }\n");

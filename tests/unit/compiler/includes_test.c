@@ -19,14 +19,14 @@ static void teardown(void)
 
 TestSuite(includes, .init = setup, .fini = teardown);
 
-static struct header header(const char *name, const char *bytes, size_t size)
+static struct job_header header(const char *name, const char *bytes, size_t size)
 {
-    return (struct header){.name = text_of(name), .bytes = {(const uint8_t *)bytes, size}};
+    return (struct job_header){.name = text_of(name), .bytes = {(const uint8_t *)bytes, size}};
 }
 
 Test(includes, headers_end_with_a_nul)
 {
-    struct header headers[] = {header("a.h", "int a;xxx", 6), header("b/c.h", "", 0)};
+    struct job_header headers[] = {header("a.h", "int a;xxx", 6), header("b/c.h", "", 0)};
     struct includes includes;
     struct error error;
     cr_assert(includes_collect(headers, 2, &zone, &includes, &error) == 0);
@@ -40,7 +40,7 @@ Test(includes, headers_end_with_a_nul)
 /* The compiler would see only what stands before the NUL. */
 Test(includes, F28_nul_is_refused)
 {
-    struct header headers[] = {header("a.h", "int a;", 6), header("bad.h", "int\0b;", 6)};
+    struct job_header headers[] = {header("a.h", "int a;", 6), header("bad.h", "int\0b;", 6)};
     struct includes includes;
     struct error error = {0};
     cr_assert(includes_collect(headers, 2, &zone, &includes, &error) == -1);
@@ -50,7 +50,7 @@ Test(includes, F28_nul_is_refused)
 
 Test(includes, missing_bytes_are_refused)
 {
-    struct header headers[] = {{.name = TEXT_OF("later.h"), .has_digest = true}};
+    struct job_header headers[] = {{.name = TEXT_OF("later.h")}};
     struct includes includes;
     struct error error = {0};
     cr_assert(includes_collect(headers, 1, &zone, &includes, &error) == -1);
@@ -83,7 +83,7 @@ Test(includes, a_header_takes_the_place_of_a_module)
     struct includes includes;
     struct error error;
     const char *name = preamble_modules()[0].include;
-    struct header headers[] = {header(name, "// mine", 7)};
+    struct job_header headers[] = {header(name, "// mine", 7)};
     cr_assert(includes_collect(headers, 1, &zone, &includes, &error) == 0);
     cr_assert(includes.n == preamble_count && count(&includes, name) == 1);
     cr_assert_str_eq(includes.texts[0], "// mine");

@@ -211,7 +211,7 @@ Test(options, F28_defines_stay_one_definition)
         "\xc3\xa9",
         "include",
     };
-    static const char *const values[] = {"1\n-I/etc", "1\r", "\x01", "\x7f", "a\vb"};
+    static const char *const values[] = {"1\n-I/etc", "1\r", "\x01", "\x7f", "a\vb", "1 \\", "1 /* ", "R\"("};
     struct request request;
     request_init(&request);
     request.compile.defines = request.defines;
@@ -238,7 +238,7 @@ Test(options, B2_1_defines)
     request_init(&request);
     request.compile.defines = request.defines;
     request.compile.n_defines = 4;
-    request.defines[0] = (struct define){.name = TEXT_OF("A"), .value = TEXT_OF("1 -I/etc --include=x \"q\" \\")};
+    request.defines[0] = (struct define){.name = TEXT_OF("A"), .value = TEXT_OF("1 -I/etc --include=x \"q\" \\ //")};
     request.defines[1] = (struct define){.name = TEXT_OF("__CUDA_NO_HALF_OPERATORS__")};
     request.defines[2] = (struct define){.name = TEXT_OF("EMPTY"), .value = TEXT_OF("")};
     request.defines[3] = (struct define){.name = TEXT_OF("B"), .value = TEXT_OF("a=\tb")};
@@ -247,7 +247,7 @@ Test(options, B2_1_defines)
     write_line(&request, "sm_90", 0, false, text);
     const struct text *args = request.resolved.args;
     size_t n = request.resolved.n_args;
-    cr_expect(has_text(args, n, "-DA=1 -I/etc --include=x \"q\" \\"));
+    cr_expect(has_text(args, n, "-DA=1 -I/etc --include=x \"q\" \\ //"));
     cr_expect(has_text(args, n, "-D__CUDA_NO_HALF_OPERATORS__=1"));
     cr_expect(has_text(args, n, "-DEMPTY="));
     cr_expect(has_text(args, n, "-DB=a=\tb"));
