@@ -250,13 +250,17 @@ static int read_option(struct config *config, int option, const char *value, str
     }
 }
 
-static int read_flags(int argc, char **argv, struct config *config, enum config_action *action, struct error *error)
+static int read_flags(int argc, char **argv, struct config *config, enum config_action *action, bool *print,
+                      struct error *error)
 {
     int option;
     *action = CONFIG_RUN;
     opterr = 0;
-    optind = 1;
+    optind = 0; /* from the beginning, whatever an earlier reading left */
     while ((option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+        /* A letter: optind may not have moved on yet. */
+        if (option == '?' && optopt > 0 && optopt < OPTION_SOCKET)
+            return error_set(error, STATUS_INVALID_FIELD, "unknown option -%c; try --help", optopt);
         if (option == '?')
             return error_set(error, STATUS_INVALID_FIELD, "unknown option %s; try --help", argv[optind - 1]);
         if (option == ':')
@@ -267,6 +271,7 @@ static int read_flags(int argc, char **argv, struct config *config, enum config_
             printf("fusiond %s\n", FUSIOND_VERSION);
         if (option == OPTION_HELP || option == OPTION_VERSION || option == OPTION_PRINT_CONFIG)
             *action = CONFIG_EXIT;
+        *print = option == OPTION_PRINT_CONFIG || (*print && option != OPTION_HELP && option != OPTION_VERSION);
         if (option == OPTION_HELP || option == OPTION_VERSION)
             return 0;
         if (option != OPTION_PRINT_CONFIG && read_option(config, option, optarg, error) < 0)
@@ -288,17 +293,15 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
     default_compiler(config);
     look_for_nvrtc(config);
     if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
-        read_flags(argc, argv, config, ret_action, error) < 0)
+        read_flags(argc, argv, config, ret_action, &print, error) < 0)
         return -1;
-    for (int i = 1; i < argc; i++)
-        print |= strcmp(argv[i], "--print-config") == 0;
     if (!config->no_database) {
         /* An overriding folder gets the versioned subfolder too. */
         size_t used = strlen(config->cache_dir);
         snprintf(config->cache_dir + used, CONFIG_PATH - used, "/" CACHE_LAYOUT);
         snprintf(config->database_path, sizeof config->database_path, "%s/kernels.db", config->cache_dir);
     }
-    if (print && *ret_action == CONFIG_EXIT)
+    if (print)
         config_print(config, stdout);
     return 0;
 }

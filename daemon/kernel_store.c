@@ -130,6 +130,14 @@ static void on_use_timer(uv_timer_t *timer)
     write_uses(store);
 }
 
+static void expect_uses(struct kernel_store *store)
+{
+    if (store->use_timer_armed || !store->has_database)
+        return;
+    store->use_timer_armed = true;
+    uv_timer_start(&store->use_timer, on_use_timer, USE_DELAY_MS, 0);
+}
+
 static void on_evict(struct held_kernel *kernel, void *context)
 {
     struct kernel_store *store = context;
@@ -145,10 +153,8 @@ static void hold(struct kernel_store *store, struct held_kernel *kernel)
 struct held_kernel *kernel_store_find(struct kernel_store *store, const struct kernel_id *id)
 {
     struct held_kernel *kernel = memory_tier_find(&store->memory, id);
-    if (kernel && !store->use_timer_armed && store->has_database) {
-        store->use_timer_armed = true;
-        uv_timer_start(&store->use_timer, on_use_timer, USE_DELAY_MS, 0);
-    }
+    if (kernel)
+        expect_uses(store);
     return kernel;
 }
 
@@ -188,6 +194,7 @@ static void lookup_done(struct mail *mail)
         kernel = look->kernel;
         kernel->stored = true;
         kernel->used = true;
+        expect_uses(look->store);
         hold(look->store, kernel);
     } else {
         held_kernel_destroy(look->kernel);

@@ -229,14 +229,20 @@ int listener_open(struct listener *listener, uv_loop_t *loop, const char *path, 
         }
     }
     listener->fd = passed >= 0 ? adopt_socket(listener, passed) : bind_socket(listener, path, error);
-    if (listener->fd < 0)
+    if (listener->fd < 0) {
+        listener_finish(listener);
         return -1;
+    }
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int status = uv_poll_init(loop, &listener->poll, listener->fd);
     if (status == 0)
         status = uv_poll_start(&listener->poll, UV_READABLE, on_readable);
-    if (status < 0)
+    if (status < 0) {
+        close(listener->fd);
+        close(listener->reserve_fd);
+        listener_finish(listener);
         return error_set(error, STATUS_SYSTEM, "watching the listening socket: %s", uv_strerror(status));
+    }
     return 0;
 }
 
@@ -259,4 +265,5 @@ void listener_finish(struct listener *listener)
         close(listener->socket_lock_fd);
     if (listener->cache_lock_fd >= 0)
         close(listener->cache_lock_fd);
+    listener->socket_lock_fd = listener->cache_lock_fd = -1;
 }

@@ -26,7 +26,7 @@ struct listener {
  * Listen on `path` (or on the socket that the service manager passed), and hold the cache directory (NULL: none).
  * Missing folders are made with mode 0700; the socket's folder must be the daemon's own and writable by nobody else.
  * Another daemon that holds the socket or the cache is named with its pid. on_accept gets the descriptor of a peer that
- * may connect (today: of the daemon's own uid); others are told so and closed.
+ * may connect (today: of the daemon's own uid); others are told so and closed. On failure nothing is held.
  */
 int listener_open(struct listener *listener, uv_loop_t *loop, const char *path, const char *cache_dir,
                   void (*on_accept)(struct listener *, int, uid_t, pid_t),

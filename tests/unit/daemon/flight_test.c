@@ -1,0 +1,307 @@
+#include "daemon/compile/flight.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "tests/unit/daemon/pump.h"
+#include "tests/unit/daemon/request_bytes.h"
+
+struct rider {
+    struct passenger passenger;
+    int n_landings;
+    enum outcome outcome;
+    bool stored;
+    enum status failed;
+    char image[128];
+    char text[ERROR_TEXT];
+    size_t n_missing;
+};
+
+static struct kernel_store *store;
+static struct pool *pool;
+static struct blob_store blobs;
+static struct flights flights;
+static struct stats_reply stats;
+static int n_facts, n_landed, n_closed, gate;
+static bool boarding;
+static size_t max_queue = 8;
+
+static void on_facts(void *owner)
+{
+    (void)owner;
+    n_facts++;
+}
+
+static void on_landed(void *owner)
+{
+    cr_assert_eq(owner, &n_landed);
+    n_landed++;
+}
+
+static void on_closed(void *owner)
+{
+    (void)owner;
+    n_closed++;
+}
+
+static void start(const char *behaviour)
+{
+    static char script[256];
+    struct error error;
+    struct kernel_store_options store_options = {folder, 1u << 20, &stats};
+    struct pool_options pool_options = {.compiler = FAKE_COMPILER,
+                                        .nvrtc = script,
+                                        .max_workers = 1,
+                                        .deadline_ms = 20000,
+                                        .max_queue = max_queue,
+                                        .stats = &stats};
+    snprintf(script, sizeof script, "%s:%s", behaviour, folder_path("gate"));
+    cr_assert_eq(mkfifo(folder_path("gate"), 0600), 0);
+    gate = open(folder_path("gate"), O_RDWR | O_CLOEXEC);
+    blob_store_init(&blobs, 1000, &stats);
+    cr_assert_eq(kernel_store_create(loop, &store_options, &store, &error), 0);
+    cr_assert_eq(pool_create(loop, &pool_options, on_facts, NULL, &pool, &error), 0);
+    pump_until(n_facts == 1);
+    cr_assert_not_null(pool_facts(pool));
+    flights_init(&flights, store, pool, &blobs, &stats, on_landed, &n_landed);
+}
+
+static void close_pool(void)
+{
+    n_closed = 0;
+    pool_close(pool, on_closed);
+    pump_until(n_closed == 1);
+    pool = flights.pool = NULL;
+}
+
+static void setup(void)
+{
+    log_set_level(LOG_ERROR);
+    folder_create();
+    pump_start();
+}
+
+static void teardown(void)
+{
+    if (pool)
+        close_pool();
+    pump_until(flights_count(&flights) == 0);
+    n_closed = 0;
+    kernel_store_close(store, on_closed, NULL);
+    pump_until(n_closed == 1);
+    blob_store_finish(&blobs);
+    close(gate);
+    cr_assert_eq(stats.flights, 0);
+    pump_finish();
+    folder_remove();
+}
+
+TestSuite(flight, .init = setup, .fini = teardown, .timeout = 60);
+
+static void on_landing(struct passenger *passenger, const struct landing *landing)
+{
+    struct rider *rider = container_of(passenger, struct rider, passenger);
+    cr_assert_not(boarding, "later");
+    cr_assert_null(passenger->flight);
+    cr_assert((landing->kernel == NULL) == (landing->failure != NULL));
+    rider->n_landings++;
+    rider->outcome = landing->outcome;
+    rider->stored = landing->stored;
+    if (landing->kernel) {
+        snprintf(rider->image, sizeof rider->image, "%.*s", (int)landing->kernel->kernel.image.size,
+                 (const char *)landing->kernel->kernel.image.at);
+    } else {
+        rider->failed = (enum status)landing->failure->code;
+        rider->n_missing = landing->failure->n_missing;
+        snprintf(rider->text, sizeof rider->text, "%s", landing->failure->text.at);
+    }
+}
+
+static void board_as(uint64_t owner, struct rider *rider, struct wish wish)
+{
+    struct compiler_facts facts = wish_facts();
+    struct error error;
+    *rider = (struct rider){.passenger.on_landing = on_landing};
+    boarding = true;
+    cr_assert_eq(flights_board(&flights, owner, wish_plan(&wish, &facts), &rider->passenger, &error), 0);
+    boarding = false;
+}
+
+static void board(struct rider *rider, struct wish wish)
+{
+    board_as(1000, rider, wish);
+}
+
+static void open_gate(void)
+{
+    cr_assert_eq(write(gate, "x", 1), 1);
+}
+
+Test(flight, F18_who_asks_for_the_same_joins)
+{
+    struct rider riders[10];
+    start("waits");
+    for (int i = 0; i < 10; i++)
+        board(&riders[i], (struct wish){.label = i % 2 ? "one name" : "another"});
+    cr_assert_eq(flights_count(&flights), 1);
+    pump_until(stats.workers_busy == 1);
+    open_gate();
+    pump_until(n_landed == 1);
+    for (int i = 0; i < 10; i++) {
+        cr_assert_eq(riders[i].n_landings, 1);
+        cr_assert_eq(riders[i].outcome, i == 0 ? OUTCOME_COMPILED : OUTCOME_JOINED);
+        cr_assert(riders[i].stored);
+        cr_assert_str_eq(riders[i].image, riders[0].image);
+    }
+    cr_assert_eq(stats.compiles_total, 1);
+    cr_assert_eq(stats.joined_total, 9);
+    cr_assert_eq(stats.misses_total, 1);
+    cr_assert_eq(stats.database_commits_total, 1);
+}
+
+Test(flight, another_uid_flies_alone)
+{
+    struct rider one, two;
+    start("normal");
+    board_as(1000, &one, (struct wish){0});
+    board_as(1001, &two, (struct wish){0});
+    cr_assert_eq(flights_count(&flights), 2);
+    pump_until(n_landed == 2);
+    cr_assert_eq(one.outcome, OUTCOME_COMPILED);
+    cr_assert_eq(two.outcome, OUTCOME_COMPILED);
+}
+
+Test(flight, what_is_in_the_database_is_not_compiled)
+{
+    struct rider first, again[3];
+    start("normal");
+    board(&first, (struct wish){0});
+    pump_until(n_landed == 1);
+    for (int i = 0; i < 3; i++)
+        board(&again[i], (struct wish){0});
+    pump_until(n_landed == 2);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(again[i].outcome, OUTCOME_HIT_DATABASE);
+        cr_assert_str_eq(again[i].image, first.image);
+    }
+    cr_assert_eq(stats.hits_database_total, 3);
+    cr_assert_eq(stats.compiles_total, 1);
+    cr_assert_eq(stats.joined_total, 0);
+}
+
+Test(flight, F17_when_the_leader_leaves_the_others_get_theirs)
+{
+    struct rider leader, other;
+    start("waits");
+    board(&leader, (struct wish){0});
+    board(&other, (struct wish){0});
+    pump_until(stats.workers_busy == 1);
+    passenger_leave(&leader.passenger);
+    passenger_leave(&leader.passenger);
+    open_gate();
+    pump_until(n_landed == 1);
+    cr_assert_eq(leader.n_landings, 0);
+    cr_assert_eq(other.n_landings, 1);
+    cr_assert_eq(other.outcome, OUTCOME_JOINED);
+}
+
+Test(flight, F17_when_everybody_leaves_the_kernel_is_stored_all_the_same)
+{
+    struct rider riders[2], later;
+    start("waits");
+    for (int i = 0; i < 2; i++)
+        board(&riders[i], (struct wish){0});
+    pump_until(stats.workers_busy == 1);
+    for (int i = 0; i < 2; i++)
+        passenger_leave(&riders[i].passenger);
+    open_gate();
+    pump_until(n_landed == 1);
+    cr_assert_eq(stats.database_commits_total, 1);
+    board(&later, (struct wish){0});
+    pump_until(n_landed == 2);
+    cr_assert_eq(later.outcome, OUTCOME_HIT_DATABASE);
+}
+
+Test(flight, a_failure_reaches_everybody)
+{
+    struct rider riders[3];
+    start("normal");
+    for (int i = 0; i < 3; i++)
+        board(&riders[i], (struct wish){.code = "#error\n__global__ void f() {}\n"});
+    pump_until(n_landed == 1);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(riders[i].failed, STATUS_COMPILE_FAILED);
+        cr_assert_str_eq(riders[i].text, "fusion.cu:7: #error: as asked (1 error)");
+    }
+    cr_assert_eq(stats.compiles_failed_total, 1);
+    cr_assert_eq(stats.compiles_total, 0);
+    cr_assert_eq(stats.joined_total, 2);
+}
+
+Test(flight, F2_a_crash_reaches_everybody)
+{
+    struct rider riders[2];
+    start("dies-on-job");
+    for (int i = 0; i < 2; i++)
+        board(&riders[i], (struct wish){0});
+    pump_until(n_landed == 1);
+    cr_assert_eq(riders[0].failed, STATUS_WORKER_DIED);
+    cr_assert_eq(riders[1].failed, STATUS_WORKER_DIED);
+    cr_assert_eq(stats.database_commits_total, 0);
+}
+
+Test(flight, a_header_that_is_not_there_is_named_before_a_worker_is_bothered)
+{
+    uint8_t blob[DIGEST_SIZE] = {9};
+    struct rider rider;
+    start("normal");
+    board(&rider, (struct wish){.blob = blob});
+    pump_until(n_landed == 1);
+    cr_assert_eq(rider.failed, STATUS_UNKNOWN_BLOB);
+    cr_assert_eq(rider.n_missing, 1);
+    cr_assert_eq(stats.worker_starts_total, 0);
+}
+
+Test(flight, a_full_queue_is_a_failure_of_that_flight_only)
+{
+    struct rider riders[3];
+    static const char *const codes[] = {"__global__ void f() {}", "__global__ void f() { }",
+                                        "__global__ void f() {  }"};
+    max_queue = 1;
+    start("waits");
+    board(&riders[0], (struct wish){.code = codes[0]});
+    pump_until(stats.workers_busy == 1);
+    board(&riders[1], (struct wish){.code = codes[1]});
+    board(&riders[2], (struct wish){.code = codes[2]});
+    pump_until(n_landed == 1);
+    cr_assert_eq(riders[2].failed, STATUS_BUSY);
+    open_gate();
+    open_gate();
+    pump_until(n_landed == 3);
+    cr_assert(riders[0].stored && riders[1].stored);
+}
+
+Test(flight, the_pool_closing_ends_a_compile)
+{
+    struct rider rider;
+    start("waits");
+    board(&rider, (struct wish){0});
+    pump_until(stats.workers_busy == 1);
+    close_pool();
+    cr_assert_eq(rider.n_landings, 1);
+    cr_assert_eq(rider.failed, STATUS_SHUTTING_DOWN);
+}
+
+Test(flight, a_look_up_that_outlives_the_pool_compiles_nothing)
+{
+    struct rider rider;
+    start("normal");
+    close_pool();
+    board(&rider, (struct wish){0});
+    pump_until(n_landed == 1);
+    cr_assert_eq(rider.failed, STATUS_SHUTTING_DOWN);
+}

@@ -1,0 +1,125 @@
+#include "daemon/compile/plan.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "proto/envelope.h"
+#include "tests/unit/daemon/request_bytes.h"
+
+static bool same_key(struct wish a, struct wish b)
+{
+    struct compiler_facts facts = wish_facts();
+    struct plan *one = wish_plan(&a, &facts), *two = wish_plan(&b, &facts);
+    bool same = memcmp(one->key, two->key, KEY_SIZE) == 0;
+    plan_destroy(one);
+    plan_destroy(two);
+    return same;
+}
+
+Test(plan, F29_the_key_is_of_what_makes_the_kernel)
+{
+    uint8_t blob[DIGEST_SIZE];
+    digest_of("#define A 1\n", 12, blob);
+    cr_assert(same_key((struct wish){0}, (struct wish){.label = "for people"}));
+    cr_assert_not(same_key((struct wish){0}, (struct wish){.code = "__global__ void f() { }\n"}));
+    cr_assert_not(same_key((struct wish){0}, (struct wish){.target = "sm_80"}));
+    cr_assert_not(same_key((struct wish){0}, (struct wish){.header = "#define A 1\n"}));
+    cr_assert_not(same_key((struct wish){.header = "#define A 1\n"}, (struct wish){.header = "#define A 2\n"}));
+    cr_assert_not(same_key((struct wish){.header = "#define A 1\n"}, (struct wish){.blob = blob}));
+}
+
+Test(plan, F29_another_compiler_is_another_key)
+{
+    struct wish wish = {0};
+    struct compiler_facts facts = wish_facts(), other = wish_facts();
+    other.build[0] ^= 1;
+    struct plan *one = wish_plan(&wish, &facts), *two = wish_plan(&wish, &other);
+    cr_assert_neq(memcmp(one->key, two->key, KEY_SIZE), 0);
+    cr_assert_eq(memcmp(two->build, other.build, DIGEST_SIZE), 0);
+    plan_destroy(one);
+    plan_destroy(two);
+}
+
+static void expect_refused(const uint8_t *bytes, size_t size, enum status code)
+{
+    struct compiler_facts facts = wish_facts();
+    struct plan *plan = NULL;
+    struct error error = {0};
+    cr_assert_eq(plan_create((struct bytes){bytes, size}, &facts, &plan, &error), -1);
+    cr_assert_eq(error.code, code, "%s", error.text);
+    cr_assert_null(plan);
+}
+
+Test(plan, what_is_wrong_is_told)
+{
+    struct wish wish = {.target = "sm_12"};
+    msgpack_sbuffer packed;
+    wish_pack(&wish, &packed);
+    expect_refused((const uint8_t *)packed.data, packed.size, STATUS_UNSUPPORTED_TARGET);
+    msgpack_sbuffer_destroy(&packed);
+    expect_refused((const uint8_t *)"\x80", 1, STATUS_MISSING_FIELD);
+    plan_destroy(NULL);
+}
+
+Test(plan, the_job_has_program_headers_and_names)
+{
+    struct stats_reply stats = {0};
+    struct blob_store blobs;
+    struct compiler_facts facts = wish_facts();
+    struct error error;
+    struct wish wish = {.header = "#define A 1\n"};
+    uint8_t blob[DIGEST_SIZE];
+    struct bytes *texts;
+    struct header_digest *missing;
+    size_t n_missing;
+    blob_store_init(&blobs, 1000, &stats);
+    cr_assert_eq(blob_store_put(&blobs, (struct bytes){(const uint8_t *)"#define B 2\n", 12}, blob, &error), 0);
+    wish.blob = blob;
+    struct plan *plan = wish_plan(&wish, &facts);
+    cr_assert_eq(plan_collect_headers(plan, &blobs, &texts, &missing, &n_missing, &error), 0, "%s", error.text);
+    /* The texts are the plan's: the store may let go. */
+    blob_store_finish(&blobs);
+
+    msgpack_sbuffer frame;
+    msgpack_zone *zone = msgpack_zone_new(4096);
+    struct worker_job job;
+    msgpack_sbuffer_init(&frame);
+    cr_assert_eq(plan_write_job(plan, texts, &frame), 0);
+    cr_assert_eq(
+        envelope_read_message((const uint8_t *)frame.data + 4, frame.size - 4, &worker_job_type, zone, &job, &error), 0,
+        "%s", error.text);
+    cr_assert_not_null(strstr(job.program.at, "__global__ void f()"));
+    cr_assert_eq(job.n_headers, 2);
+    cr_assert(text_is(job.headers[0].name, "inline.h"));
+    cr_assert_eq(memcmp(job.headers[0].bytes.at, "#define A 1\n", 12), 0);
+    cr_assert(text_is(job.headers[1].name, "blob.h"));
+    cr_assert_eq(memcmp(job.headers[1].bytes.at, "#define B 2\n", 12), 0);
+    cr_assert_eq(job.n_names, 1);
+    cr_assert_eq(job.image_kind, IMAGE_KIND_CUBIN);
+    msgpack_sbuffer_destroy(&frame);
+    msgpack_zone_free(zone);
+    plan_destroy(plan);
+}
+
+Test(plan, missing_blobs_are_listed)
+{
+    struct stats_reply stats = {0};
+    struct blob_store blobs;
+    struct compiler_facts facts = wish_facts();
+    struct error error;
+    uint8_t blob[DIGEST_SIZE] = {7};
+    struct wish wish = {.header = "#define A 1\n", .blob = blob};
+    struct bytes *texts = NULL;
+    struct header_digest *missing = NULL;
+    size_t n_missing = 0;
+    blob_store_init(&blobs, 1000, &stats);
+    struct plan *plan = wish_plan(&wish, &facts);
+    cr_assert_eq(plan_collect_headers(plan, &blobs, &texts, &missing, &n_missing, &error), -1);
+    cr_assert_eq(error.code, STATUS_UNKNOWN_BLOB);
+    cr_assert_eq(n_missing, 1);
+    cr_assert(text_is(missing[0].name, "blob.h"));
+    cr_assert_eq(memcmp(missing[0].digest, blob, DIGEST_SIZE), 0);
+    cr_assert_null(texts);
+    plan_destroy(plan);
+    blob_store_finish(&blobs);
+}
