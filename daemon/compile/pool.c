@@ -22,7 +22,7 @@
 #define BACKOFF_MS 50
 #define MAX_BACKOFF_MS 5000
 /* A compiler that is not there may be installed while the daemon runs. */
-#define PROBE_BACKOFF_MS 1000
+#define PROBE_BACKOFF_MS 1000ull
 #define MAX_PROBE_BACKOFF_MS 60000
 #define MAX_ARGS 40
 
