@@ -5,9 +5,6 @@
 
 #include "proto/envelope.h"
 
-/* All headers of one job, which travels to a worker in one frame and stays in its memory. */
-#define MAX_HEADER_BYTES (48u << 20)
-
 static int no_memory(struct error *error)
 {
     return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a compile request");
@@ -92,11 +89,7 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
             continue;
         }
         total += texts[i].size;
-        if (texts[i].size > LIMIT_INLINE)
-            return error_set(error, STATUS_INVALID_FIELD,
-                             "fusion.headers[%zu] \"%.100s\": %zu bytes are above the limit of %u for one header", i,
-                             header->name.at, texts[i].size, LIMIT_INLINE);
-        if (total > MAX_HEADER_BYTES)
+        if (total > LIMIT_HEADER_BYTES)
             continue; /* to tell the sum */
         if (!header->bytes.at) {
             /* The store may let go of a blob while the compile runs. */
@@ -106,11 +99,7 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
             memcpy(copy, texts[i].at, texts[i].size);
             texts[i].at = copy;
         }
-        total += texts[i].size;
     }
-    if (total > LIMIT_HEADER_BYTES)
-        return error_set(error, STATUS_INVALID_FIELD, "fusion.headers: %zu bytes in all are above the limit of %u",
-                         total, LIMIT_HEADER_BYTES);
     if (n_missing) {
         *ret_missing = missing;
         *ret_n_missing = n_missing;
@@ -119,10 +108,10 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
                          "is \"%.100s\"",
                          n_missing, n, missing[0].name.at);
     }
-    if (total > MAX_HEADER_BYTES)
+    if (total > LIMIT_HEADER_BYTES)
         return error_set(error, STATUS_INVALID_FIELD,
                          "fusion.headers: %zu bytes together are above the limit of %u for one fusion", total,
-                         MAX_HEADER_BYTES);
+                         LIMIT_HEADER_BYTES);
     *ret_texts = texts;
     return 0;
 }

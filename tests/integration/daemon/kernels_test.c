@@ -183,17 +183,17 @@ Test(kernels, B_headers_inline_and_by_digest)
     daemon_is_well();
 }
 
-Test(kernels, B_headers_that_are_too_large)
+/* One header larger than what may be inline is fine; what all of them may have together is bounded. */
+Test(kernels, B_headers_larger_than_inline)
 {
     struct sample sample;
-    struct failure failure;
     struct blob_put_reply blob;
     struct header headers[49];
     char names[49][16];
-    size_t sizes[2] = {LIMIT_INLINE + 1, LIMIT_INLINE};
-    char *text = malloc(sizes[0]);
+    size_t sizes[2] = {LIMIT_INLINE + 1, 2 * LIMIT_INLINE};
+    char *text = malloc(sizes[1]);
     cr_assert(text);
-    memset(text, ' ', sizes[0]);
+    memset(text, ' ', sizes[1]);
     sample_kernel(&sample, 0);
     for (int round = 0; round < 2; round++) {
         msgpack_sbuffer out;
@@ -214,9 +214,13 @@ Test(kernels, B_headers_that_are_too_large)
             headers[i] = (struct header){.name = text_of(names[i]), .has_digest = true};
             memcpy(headers[i].digest, blob.digest, DIGEST_SIZE);
         }
-        failure = fail_kernel(&wire, &sample.request, STATUS_INVALID_FIELD, "headers");
-        cr_assert(strstr(failure.text.at, round == 0 ? "1048577" : "51380224"), "%s", failure.text.at);
-        cr_assert(strstr(failure.text.at, round == 0 ? "1048576" : "50331648"), "%s", failure.text.at);
+        if (round == 0) {
+            get_kernel(&wire, &sample.request);
+        } else {
+            struct failure failure = fail_kernel(&wire, &sample.request, STATUS_INVALID_FIELD, "headers");
+            cr_assert(strstr(failure.text.at, "102760448") && strstr(failure.text.at, "100663296"), "%s",
+                      failure.text.at);
+        }
     }
     free(text);
     cr_assert(wire_stats(daemon_.socket).worker_crashes_total == 0);
