@@ -96,15 +96,18 @@ Test(storage, F9_a_file_that_is_no_database)
     daemon_stop_in_order(&daemon_);
 }
 
-/* A client that writes down every key that was acknowledged, until the daemon is gone. */
+/* A client that writes down every key that was acknowledged, until the daemon is gone. It is greeted before it is
+ * forked: a child that asserts would speak to the test's runner. */
 static pid_t fork_writer(unsigned seed, int out)
 {
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
     struct wire mine;
     struct sample sample;
     wire_open(&mine, daemon_.socket);
+    pid_t pid = fork();
+    if (pid != 0) {
+        wire_close(&mine);
+        return pid;
+    }
     for (unsigned number = seed;; number += 100) {
         struct envelope envelope;
         struct compile_reply reply;
