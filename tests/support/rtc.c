@@ -70,6 +70,23 @@ static void *open_library(void)
     return library ? library : dlopen("libnvrtc.so", RTLD_NOW | RTLD_LOCAL);
 }
 
+/* NVRTC opens its second file by name alone, and finds it outside the loader's folders only if it is loaded already. */
+static void open_builtins(const void *entry)
+{
+    Dl_info info;
+    char pattern[PATH_MAX];
+    const char *slash = dladdr(entry, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    if (!slash)
+        return;
+    snprintf(pattern, sizeof(pattern), "%.*s/libnvrtc-builtins.so.*", (int)(slash - info.dli_fname), info.dli_fname);
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
+}
+
 bool rtc_open(char why[static 256])
 {
     if (rtc.compile)
@@ -87,6 +104,8 @@ bool rtc_open(char why[static 256])
             return false;
         }
         memcpy(entries[i].slot, &entry, sizeof(entry));
+        if (i == 0)
+            open_builtins(entry);
     }
     return true;
 }
