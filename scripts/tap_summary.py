@@ -95,17 +95,31 @@ class Program:
             self.failures.append((self.name, [self.reason(record)] + errors[-MESSAGE_LINES:]))
 
 
+def read_log(name):
+    """The records of one log; none when meson had nothing to run."""
+    try:
+        with open(name, encoding="utf-8") as log:
+            return [json.loads(line) for line in log if line.strip()]
+    except FileNotFoundError:
+        return []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("log", help="meson-logs/testlog.json")
-    parser.add_argument("totals", help="the file that collects the totals")
+    parser.add_argument("--hung", action="store_true", help="only name the programs that ran out of time in silence")
     parser.add_argument("label", help="how to call this run")
+    parser.add_argument("totals", help="the file that collects the totals")
+    parser.add_argument("logs", nargs="+", help="meson-logs/testlog.json; a program in a later log replaces the earlier")
     arguments = parser.parse_args()
-    try:
-        with open(arguments.log, encoding="utf-8") as log:
-            programs = [Program(json.loads(line)) for line in log if line.strip()]
-    except FileNotFoundError:
-        programs = []
+    records = {}
+    for name in arguments.logs:
+        records.update((record["name"], record) for record in read_log(name))
+    if arguments.hung:
+        for record in records.values():
+            if record["result"] == "TIMEOUT" and not (record.get("stdout") or "").strip():
+                print(record["name"].split(" / ", 1)[-1])
+        return 0
+    programs = [Program(record) for record in records.values()]
 
     passed = sum(program.passed for program in programs)
     failures = [(program.name, *failure) for program in programs for failure in program.failures]
