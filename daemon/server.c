@@ -193,7 +193,8 @@ static void start_handles(struct server *server)
 
 int server_run(const struct config *config, struct error *error)
 {
-    struct server server = {.config = config};
+    static struct server server; /* its handles outlive a start that failed */
+    server = (struct server){.config = config};
     raise_file_limit();
     int status = uv_loop_init(&server.loop);
     if (status < 0)

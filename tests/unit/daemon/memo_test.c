@@ -58,9 +58,9 @@ Test(memo, bytes_that_collide_are_told_apart)
     start(64 * KIB);
     add("request one", 1);
     /* What a collision looks like: an entry under the hash of other bytes. */
-    uint8_t *kept = (uint8_t *)memchr(memo.by_hash, 'q', 4 * KIB);
-    cr_assert_eq(memcmp(kept - 2, "request one", 11), 0);
-    kept[0] = 'Q';
+    char *kept = memmem(memo.by_hash, memo.bytes, "request one", 11);
+    cr_assert(kept);
+    kept[0] = 'R';
     cr_assert_eq(find("request one"), 0);
     memo_finish(&memo);
 }
