@@ -109,7 +109,7 @@ def main():
     parser.add_argument("--hung", action="store_true", help="only name the programs that ran out of time in silence")
     parser.add_argument("label", help="how to call this run")
     parser.add_argument("totals", help="the file that collects the totals")
-    parser.add_argument("logs", nargs="+", help="meson-logs/testlog.json; a program in a later log replaces the earlier")
+    parser.add_argument("logs", nargs="+", help="meson-logs/testlog.json; a later log's programs replace the earlier's")
     arguments = parser.parse_args()
     records = {}
     for name in arguments.logs:
