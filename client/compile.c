@@ -171,6 +171,7 @@ static int compile(struct fusiond_connection *connection, struct fusiond_fusion 
         .with_image = options->parts & FUSIOND_IMAGE,
         .with_ptx = options->parts & FUSIOND_PTX,
         .with_log = options->parts & FUSIOND_LOG,
+        .with_details = options->parts & FUSIOND_DETAILS,
     };
     if (fill_samples(options, samples, error) == 0 && call(connection, fusion, &request, &reply, error) == 0)
         result = kernel_of_reply(connection, METHOD_COMPILE, &reply, ret, error);

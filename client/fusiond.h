@@ -171,7 +171,8 @@ struct fusiond_kernel;
 #define FUSIOND_IMAGE 1u
 #define FUSIOND_PTX 2u
 #define FUSIOND_LOG 4u
-#define FUSIOND_CODE 8u /* fusiond_kernel_get only */
+#define FUSIOND_CODE 8u     /* fusiond_kernel_get only */
+#define FUSIOND_DETAILS 16u /* compiler arguments, preamble modules, headers, phase times; for people */
 
 /* Sizes and strides (in elements; NULL: row-major) of one tensor of a call, for the choice of the index type. */
 struct fusiond_sample {

@@ -137,6 +137,7 @@ int fusiond_kernel_get(struct fusiond_connection *connection, const char *key, u
         .with_ptx = parts & FUSIOND_PTX,
         .with_log = parts & FUSIOND_LOG,
         .with_code = parts & FUSIOND_CODE,
+        .with_details = parts & FUSIOND_DETAILS,
     };
     int result;
     if (key_from_hex(key, request.key) < 0)

@@ -203,7 +203,7 @@ void control_kernel_get(struct conn *conn, const struct envelope *envelope)
     msgpack_zone_destroy(&zone);
     if (status < 0)
         return;
-    struct parts parts = {get.with_image, get.with_ptx, get.with_log, get.with_code};
+    struct parts parts = {get.with_image, get.with_ptx, get.with_log, get.with_code, get.with_details};
     memcpy(id.key, get.key, sizeof id.key);
     struct held_kernel *kernel = kernel_store_find(server->store, &id);
     if (kernel) {

@@ -9,11 +9,12 @@ struct parts {
     bool ptx;
     bool log;
     bool code;
+    bool details; /* args, modules, headers, phases */
 };
 
 static inline bool parts_equal(struct parts a, struct parts b)
 {
-    return a.image == b.image && a.ptx == b.ptx && a.log == b.log && a.code == b.code;
+    return a.image == b.image && a.ptx == b.ptx && a.log == b.log && a.code == b.code && a.details == b.details;
 }
 
 #endif

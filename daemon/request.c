@@ -48,6 +48,8 @@ static int choose_parts(struct memory_tier *memory, struct held_kernel *held, st
                         int *fds, size_t *n_fds)
 {
     *ret = held->kernel;
+    if (!parts.details)
+        ret->n_args = ret->n_modules = ret->n_headers = ret->n_phases = 0;
     if (!parts.code)
         ret->code = (struct text){NULL, 0};
     if (!parts.log)
@@ -313,7 +315,8 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         conn_fail_with(conn, id, &error);
         return;
     }
-    parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false};
+    parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,
+                           plan->request.with_details};
     memo_add(&server->memo, params, plan->key, parts);
     if (answer_from_memory(conn, id, plan->key, parts))
         plan_destroy(plan);

@@ -133,7 +133,8 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
     struct fusiond_kernel *kernel;
     struct fusiond_error error;
     struct fusiond_compile_options options = {.deadline_ms = settings->deadline_ms,
-                                              .parts = settings->log ? FUSIOND_LOG : 0};
+                                              .parts =
+                                                  (settings->log ? FUSIOND_LOG : 0) | (json ? FUSIOND_DETAILS : 0)};
     if (compile_load(path, settings, &fusion, &error) < 0)
         return fail(&error);
     int result = 0;

@@ -81,7 +81,7 @@ static int run(int argc, char **argv, struct common *common)
     struct fusiond_connection *connection = connect_daemon(common, &result);
     if (!connection)
         return result;
-    if (find_kernel(connection, argv[optind], 0, &kernel, &error) < 0) {
+    if (find_kernel(connection, argv[optind], FUSIOND_DETAILS, &kernel, &error) < 0) {
         result = fail(&error);
     } else {
         if (common->json) {

@@ -50,7 +50,10 @@ Test(kernels, B_every_part_and_only_what_was_asked)
     struct compile_reply reply = get_kernel(&wire, request);
     cr_assert(reply.outcome == OUTCOME_COMPILED && reply.stored && reply.has_compile_ns && reply.compile_ns > 0);
     cr_assert(!reply.kernel->image.at && !reply.kernel->ptx.at && !reply.kernel->log.at && !reply.kernel->code.at);
-    cr_assert(reply.kernel->n_entries == 1 && reply.kernel->n_args > 0 && reply.kernel->n_phases > 0);
+    cr_assert(reply.kernel->n_entries == 1 && reply.kernel->n_args == 0 && reply.kernel->n_phases == 0);
+    request->with_details = true;
+    reply = get_kernel(&wire, request);
+    cr_assert(reply.kernel->n_args > 0 && reply.kernel->n_phases > 0);
     request->with_image = request->with_ptx = request->with_log = true;
     reply = get_kernel(&wire, request);
     cr_assert(reply.outcome == OUTCOME_HIT_MEMORY && reply.stored);
@@ -167,6 +170,7 @@ Test(kernels, B_headers_inline_and_by_digest)
     digest_of(large, size, digest);
     cr_assert(memcmp(digest, blob.digest, DIGEST_SIZE) == 0);
     memcpy(headers[1].digest, digest, DIGEST_SIZE);
+    sample.request.with_details = true;
     struct kernel *kernel = get_kernel(&wire, &sample.request).kernel;
     cr_assert(kernel->n_headers == 2);
     close(fd);
