@@ -298,6 +298,14 @@ Test(protocol, F14_a_frame_that_does_not_end)
     daemon_is_well();
 }
 
+/* By the clock, or by what would have to be kept for it: whichever comes first. */
+static bool one_is_let_go(void *daemon)
+{
+    return daemon_log_count(daemon, "conn.not_reading") +
+               daemon_log_count(daemon, "the peer does not read its replies") ==
+           1;
+}
+
 Test(protocol, F15_a_client_that_never_reads)
 {
     enum { REQUESTS = 100000 };
@@ -314,7 +322,7 @@ Test(protocol, F15_a_client_that_never_reads)
         memcpy(many + i * one.size, one.data, one.size);
     /* The daemon stops reading, and after a while lets the client go: the rest cannot be sent. */
     cr_assert(!wire_send(&deaf, many, one.size * REQUESTS, 30000));
-    cr_assert(daemon_log_count(&daemon_, "conn.not_reading") == 1);
+    cr_assert(becomes_true(one_is_let_go, &daemon_, WIRE_PATIENCE_MS));
     cr_assert(wire_call(&healthy, METHOD_PING, &nothing, NULL, NULL) == 0);
     struct stats_reply after = wire_stats(daemon_.socket);
     cr_assert(after.resident_bytes < before.resident_bytes + (16u << 20), "%llu bytes more",
