@@ -105,7 +105,7 @@ header() { # PATH GUARD FIRST-LINE
     printf '%b#ifndef %s\n#define %s\n\n#endif\n' "$3" "$2" "$2" >"$1"
 }
 
-echo "1..41"
+echo "1..43"
 violate "" a_clean_tree_passes true
 violate includes_go_one_way proto_includes_the_database add proto/frame.c '#include "kernels_db/kernels_db.h"\n'
 violate includes_go_one_way database_includes_the_front add kernels_db/kernels_db.c '#include "daemon/main.h"\n'
@@ -138,6 +138,8 @@ violate formatted not_formatted misformat
 violate every_source_is_built forgotten_test add tests/unit/scan_test.c '#include "proto/frame.h"\n'
 violate every_source_is_built forgotten_source add proto/scan.c '#include "proto/frame.h"\n'
 violate proofs_exist no_such_test add docs/guarantees.md '| F13 | cuts | proven | `F13_cut` |\n'
+violate proofs_exist no_such_test_in_part add docs/guarantees.md '| F14 | x | in part | `F14_gone` | y |\n'
+violate proofs_exist no_guarantees rm docs/guarantees.md
 violate proofs_exist proof_without_a_test add docs/guarantees.md '| F13 | cuts | proven | by hand |\n'
 violate "" planned_rows_need_no_test add docs/guarantees.md '| F13 | cuts | planned | `F13_cut` |\n'
 violate "" a_comment_may_name_anything add proto/frame.c '\n/* strcpy(a, b);\n   dlopen(x) */\n'
