@@ -65,6 +65,23 @@ bool process_ends(pid_t pid, long ms, int *ret_status)
     return ended && waitpid(pid, ret_status, 0) == pid;
 }
 
+pid_t fork_apart(const int *kept)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int fd = 3; fd < 1024; fd++) {
+        bool keep = false;
+        for (const int *at = kept; at && *at >= 0; at++)
+            keep |= *at == fd;
+        if (!keep)
+            close(fd);
+    }
+    return 0;
+}
+
 /* ---- /proc ---- */
 
 size_t process_descriptors(pid_t pid)

@@ -59,6 +59,10 @@ size_t process_descriptors(pid_t pid);
 size_t process_children(pid_t pid, pid_t *ret, size_t room);
 /* The condition becomes true within `ms`; it is looked at every few milliseconds. */
 bool becomes_true(bool (*condition)(void *context), void *context, long ms);
+/* fork for a test: the child holds none of the runner's descriptors but the given ones (ends with -1; NULL: none), so
+ * that an assertion that fails in it ends it instead of talking to the runner, and the runner does not wait for it. It
+ * dies with the test. It must end by _exit. */
+pid_t fork_apart(const int *kept);
 /* The process ends within `ms`; *ret_status is the one of waitpid. */
 bool process_ends(pid_t pid, long ms, int *ret_status);
 long clock_ms(void);

@@ -101,7 +101,7 @@ struct seen {
 static pid_t fork_client(const int *gate, int out)
 {
     char byte;
-    pid_t pid = fork();
+    pid_t pid = fork_apart((const int[]){out, gate ? gate[0] : -1, gate ? gate[1] : -1, -1});
     if (pid != 0)
         return pid;
     struct seen seen = {0};

@@ -96,28 +96,34 @@ Test(storage, F9_a_file_that_is_no_database)
     daemon_stop_in_order(&daemon_);
 }
 
-/* A client that writes down every key that was acknowledged, until the daemon is gone. It is greeted before it is
- * forked: a child that asserts would speak to the test's runner. */
+/* A client that writes down every key that was acknowledged, until the daemon is gone, which may be at any time. */
 static pid_t fork_writer(unsigned seed, int out)
 {
     struct wire mine;
     struct sample sample;
-    wire_open(&mine, daemon_.socket);
-    pid_t pid = fork();
-    if (pid != 0) {
-        wire_close(&mine);
+    struct envelope envelope;
+    struct compile_reply reply;
+    struct error error;
+    msgpack_sbuffer request;
+    pid_t pid = fork_apart((const int[]){out, -1});
+    if (pid != 0)
         return pid;
-    }
-    for (unsigned number = seed;; number += 100) {
-        struct envelope envelope;
-        struct compile_reply reply;
-        wire_ask(&mine, METHOD_COMPILE, sample_kernel(&sample, number));
-        if (wire_read(&mine, WIRE_PATIENCE_MS, &envelope) != WIRE_FRAME || envelope.error.at)
+    if (wire_try_connect(&mine, daemon_.socket) < 0)
+        _exit(0);
+    struct hello_request hello = {
+        .protocol_min = 1, .has_protocol_min = true, .protocol_max = 1, .has_protocol_max = true};
+    msgpack_sbuffer_init(&request);
+    wire_write(&request, 1, METHOD_HELLO, &hello);
+    for (unsigned number = seed;; number++) {
+        if (!wire_send(&mine, request.data, request.size, WIRE_PATIENCE_MS) ||
+            wire_read(&mine, WIRE_PATIENCE_MS, &envelope) != WIRE_FRAME || envelope.error.at)
             _exit(0);
-        struct error error;
-        if (message_parse(&compile_reply_type, envelope.body.at, envelope.body.size, &mine.zone, &reply, &error) < 0 ||
-            !reply.stored || write(out, reply.kernel->key, DIGEST_SIZE) != DIGEST_SIZE)
+        if (number > seed &&
+            (message_parse(&compile_reply_type, envelope.body.at, envelope.body.size, &mine.zone, &reply, &error) < 0 ||
+             !reply.stored || write(out, reply.kernel->key, DIGEST_SIZE) != DIGEST_SIZE))
             _exit(1);
+        msgpack_sbuffer_clear(&request);
+        wire_write(&request, 2, METHOD_COMPILE, sample_kernel(&sample, number));
     }
 }
 
@@ -135,7 +141,7 @@ Test(storage, F1_killed_while_writing)
         pid_t writers[WRITERS];
         int status;
         for (unsigned i = 0; i < WRITERS; i++)
-            writers[i] = fork_writer(1000 * cycle + 10 * i, pipes[1]);
+            writers[i] = fork_writer(100000 * cycle + 10000 * i, pipes[1]);
         /* At some instant after a few were acknowledged: wait for a random number of them. */
         size_t goal = n + 1 + (size_t)(rand() % 5);
         long deadline = clock_ms() + DAEMON_PATIENCE_MS;
@@ -145,7 +151,7 @@ Test(storage, F1_killed_while_writing)
         cr_assert(n >= goal, "cycle %u: %zu of %zu", cycle, n, goal);
         daemon_kill(&daemon_);
         for (unsigned i = 0; i < WRITERS; i++)
-            cr_assert(process_ends(writers[i], DAEMON_PATIENCE_MS, &status));
+            cr_assert(process_ends(writers[i], DAEMON_PATIENCE_MS, &status) && status == 0, "a writer: %x", status);
         while (n < 4096 && read(pipes[0], keys[n], DIGEST_SIZE) == DIGEST_SIZE)
             n++;
         long begin = clock_ms();
@@ -181,7 +187,7 @@ Test(storage, F8_a_folder_that_cannot_be_written)
     cr_assert(mkdir(daemon_.cache, 0555) == 0);
     cr_assert(daemon_launch(&daemon_, &options, &error) == 0, "%s", error.text);
     /* The client must have the daemon's uid. */
-    pid_t pid = fork();
+    pid_t pid = fork_apart(NULL);
     if (pid == 0) {
         if (options.uid && setuid(uid) < 0)
             _exit(2);
@@ -194,9 +200,13 @@ Test(storage, F8_a_folder_that_cannot_be_written)
         reply = get_kernel(&wire, &sample.request);
         if (reply.outcome != OUTCOME_HIT_MEMORY || reply.stored)
             _exit(4);
-        if (wire_call(&wire, METHOD_STATS, &nothing, &stats, NULL) != 0 || stats.n_degraded != 1 ||
-            !strstr(stats.degraded[0].at, daemon_.cache))
+        if (wire_call(&wire, METHOD_STATS, &nothing, &stats, NULL) != 0)
             _exit(5);
+        size_t told = 0; /* beside other sentences, such as one about the sandbox */
+        for (size_t i = 0; i < stats.n_degraded; i++)
+            told += strstr(stats.degraded[i].at, daemon_.cache) != NULL;
+        if (told != 1)
+            _exit(6);
         _exit(0);
     }
     cr_assert(process_ends(pid, DAEMON_PATIENCE_MS, &status) && WIFEXITED(status));
