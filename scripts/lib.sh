@@ -58,6 +58,7 @@ CI_NEEDS="
 command clang clang
 package libclang-rt-14-dev libclang-rt-14-dev
 command clang-format-14 clang-format-14
+command systemd-analyze systemd
 "
 
 have() { # KIND NAME

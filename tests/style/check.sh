@@ -211,7 +211,8 @@ every_source_is_built() {
 proofs_exist() {
     find tests -type f -name '*.c' -exec cat {} + | tr '\n' ' ' |
         grep -oE '(Test|ParameterizedTest|Theory)\([^;{]*' | grep -oE '[A-Za-z0-9_]+' | sort -u >"$work/tests"
-    awk '/^\|/ && tolower($0) ~ /\|[^|]*(^|[^a-z])(proven|in part)([^a-z]|$)/ { print FNR "\t" $0 }' docs/guarantees.md |
+    state='[|][^|]*(^|[^a-z])(proven|in part)([^a-z]|$)'
+    awk -v state="$state" '/^\|/ && tolower($0) ~ state { print FNR "\t" $0 }' docs/guarantees.md |
         while IFS="$(printf '\t')" read -r line row; do
             case $row in *[Nn]ot\ proven* | *unproven*) continue ;; esac
             echo "$row" | grep -oE '`[A-Za-z_][A-Za-z0-9_]*`' | tr -d '`' >"$work/named"
