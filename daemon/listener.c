@@ -17,6 +17,8 @@
 #include "proto/envelope.h"
 
 #define BACKLOG 1024
+/* How long accepting pauses at most when descriptors have run out. */
+#define RETRY_MS 1000
 
 /* ---- folders and locks ---- */
 
@@ -164,7 +166,12 @@ static void welcome(struct listener *listener, int fd)
         listener->on_accept(listener, fd, peer.uid, peer.pid);
 }
 
-/* No descriptor is left: turn one client away with the reserve, and wait until a connection closes. */
+static void on_retry(uv_timer_t *timer)
+{
+    listener_resume(container_of(timer, struct listener, retry));
+}
+
+/* No descriptor is left: turn one client away with the reserve, and wait until a connection closes, or a moment. */
 static void turn_away(struct listener *listener)
 {
     close(listener->reserve_fd);
@@ -174,6 +181,7 @@ static void turn_away(struct listener *listener)
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     listener->paused = true;
     uv_poll_stop(&listener->poll);
+    uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
     log_event(LOG_WARNING, "conn.no_descriptors", "paused=1");
 }
 
@@ -202,6 +210,7 @@ void listener_resume(struct listener *listener)
     if (!listener->paused || listener->closing)
         return;
     listener->paused = false;
+    uv_timer_stop(&listener->retry);
     uv_poll_start(&listener->poll, UV_READABLE, on_readable);
 }
 
@@ -234,6 +243,7 @@ int listener_open(struct listener *listener, uv_loop_t *loop, const char *path, 
         return -1;
     }
     listener->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    uv_timer_init(loop, &listener->retry);
     int status = uv_poll_init(loop, &listener->poll, listener->fd);
     if (status == 0)
         status = uv_poll_start(&listener->poll, UV_READABLE, on_readable);
@@ -253,6 +263,7 @@ void listener_close(struct listener *listener)
     listener->closing = true;
     uv_poll_stop(&listener->poll);
     uv_close((uv_handle_t *)&listener->poll, NULL);
+    uv_close((uv_handle_t *)&listener->retry, NULL);
     if (!listener->activated)
         unlink(listener->path);
     close(listener->fd);

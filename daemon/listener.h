@@ -10,6 +10,7 @@
 
 struct listener {
     uv_poll_t poll;
+    uv_timer_t retry; /* while paused: descriptors may come back without a connection closing */
     int fd;
     int reserve_fd; /* given up for a moment when descriptors run out, so that a client can be turned away */
     int socket_lock_fd;

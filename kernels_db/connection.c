@@ -144,7 +144,7 @@ static enum opened judge(struct kernels_db *db, int code, const char *what, char
 {
     /* Our SQL fits our schema: where SQLite calls it wrong, the schema is not what user_version says. */
     if (means_damaged(code) || (code & 0xff) == SQLITE_ERROR) {
-        snprintf(reason, 128, "it is damaged (%s: %.80s)", what, sqlite3_errmsg(db->sqlite));
+        snprintf(reason, 128, "it is damaged (%.32s: %.70s)", what, sqlite3_errmsg(db->sqlite));
         return UNUSABLE;
     }
     connection_fail(db, code, what, error);
