@@ -216,7 +216,8 @@ void child_arm(struct child *child, uint64_t ms, void (*on_deadline)(struct chil
     child->on_deadline = on_deadline;
     /* Timers count from the loop's idea of now, which may be old after a long callback. */
     uv_update_time(child->deadline.loop);
-    uv_timer_start(&child->deadline, on_timer, ms, 0);
+    /* The loop cuts its time to whole milliseconds, so a timer may be up to one early; a deadline must not be. */
+    uv_timer_start(&child->deadline, on_timer, ms + 1, 0);
 }
 
 void child_disarm(struct child *child)
