@@ -59,7 +59,7 @@ preamble/         own
 daemon/resolve/   own proto/ preamble/ kernels_db/kernel_key.h
 daemon/launch/    own proto/
 daemon/compiler/  own proto/ preamble/ kernels_db/kernel_key.h
-daemon/executor/  own proto/ daemon/launch/ kernels_db/kernel_key.h
+daemon/executor/  own proto/ daemon/base/ daemon/launch/ kernels_db/kernel_key.h preamble/host/abi.h
 client/           own proto/ daemon/launch/ daemon/resolve/ kernels_db/kernel_key.h
 daemon/           own proto/ kernels_db/ preamble/ !daemon/compiler/ !daemon/executor/ daemon/compiler/worker.h
 EOF
