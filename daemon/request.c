@@ -353,12 +353,13 @@ static void dispatch(struct conn *conn, const struct envelope *envelope)
     case METHOD_CANCEL:
         control_cancel(conn, envelope);
         break;
-    case METHOD_UNKNOWN:
-    case METHOD_COUNT: {
+    default: {
         struct error error;
         char name[LIMIT_METHOD + 1];
-        error_set(&error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"",
-                  text_show(envelope->name, name, sizeof name));
+        bool elsewhere = methods[envelope->method].where == METHOD_CHANNEL;
+        error_set(&error, STATUS_UNKNOWN_METHOD, "there is no method \"%s\"%s",
+                  text_show(envelope->name, name, sizeof name),
+                  elsewhere ? " here: it is one of a direct channel" : "");
         conn_fail_with(conn, envelope->id, &error);
     }
     }

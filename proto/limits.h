@@ -50,6 +50,13 @@
 /* An integer expression in a launch description. */
 #define LIMIT_EXPRESSION 1024u
 
+/* Bytes of one buffer: what a 48-bit address space holds. */
+#define LIMIT_BUFFER (1ull << 47)
+/* Fusions, buffers and streams of one direct channel, each: a client that makes more of them leaks them. */
+#define LIMIT_HANDLES 65536u
+/* Repeats of one timed run: each is a number in the reply. */
+#define LIMIT_REPEATS 10000u
+
 /* A compiler log; a longer one is cut here and marked (it can reach gigabytes). */
 #define LIMIT_LOG (64u << 10)
 /* Structured diagnostics kept from one log. */

@@ -211,19 +211,26 @@ int message_parse(const struct message_type *type, const uint8_t *bytes, size_t 
 
 enum method {
     METHOD_UNKNOWN = 0,
-#define METHOD(name, wire, request, reply) METHOD_##name,
+#define METHOD(name, wire, where, request, reply) METHOD_##name,
 #include "proto/methods.def"
 #undef METHOD
     METHOD_COUNT,
 };
 
+/* Where a method is called: on the daemon's socket, or on a direct channel. */
+enum method_where {
+    METHOD_DAEMON = 1,
+    METHOD_CHANNEL = 2,
+};
+
 struct method_info {
     const char *name;
+    enum method_where where;
     const struct message_type *request;
     const struct message_type *reply;
 };
 
-/* Indexed by enum method; [0] is {NULL, NULL, NULL}. */
+/* Indexed by enum method; [0] is zeroed. */
 extern const struct method_info methods[METHOD_COUNT];
 
 #endif

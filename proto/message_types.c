@@ -132,8 +132,8 @@ const struct message_type *const message_types[] = {
 /* ---- methods ---- */
 
 const struct method_info methods[METHOD_COUNT] = {
-    {NULL, NULL, NULL},
-#define METHOD(name, wire, request, reply) {wire, &request##_type, &reply##_type},
+    {0},
+#define METHOD(name, wire, where, request, reply) {wire, METHOD_##where, &request##_type, &reply##_type},
 #include "proto/methods.def"
 #undef METHOD
 };

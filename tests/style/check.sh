@@ -58,17 +58,21 @@ kernels_db/       own proto/
 preamble/         own
 daemon/resolve/   own proto/ preamble/ kernels_db/kernel_key.h
 daemon/launch/    own proto/
-daemon/compiler/  own proto/ preamble/ kernels_db/kernel_key.h
-daemon/executor/  own proto/ daemon/base/ daemon/launch/ kernels_db/kernel_key.h preamble/host/abi.h
+daemon/compiler/  own proto/ preamble/ daemon/sandbox/ kernels_db/kernel_key.h
+daemon/sandbox/   own proto/
+daemon/base/      own proto/
+daemon/executor/  own proto/ daemon/launch/ daemon/base/ daemon/sandbox/ preamble/host/abi.h kernels_db/kernel_key.h
 client/           own proto/ daemon/launch/ daemon/resolve/ kernels_db/kernel_key.h
 daemon/           own proto/ kernels_db/ preamble/ !daemon/compiler/ !daemon/executor/ daemon/compiler/worker.h
+                  daemon/executor/executor.h
 EOF
 includes_go_one_way() {
     awk -v rules="$work/directions" '
         BEGIN {
             while ((getline row < rules) > 0) {
-                count[++n] = split(row, word)
-                for (i = 1; i <= count[n]; i++) may[n, i] = word[i]
+                if (row !~ /^ /) count[++n] = 0 # else it goes on with the row before
+                words = split(row, word)
+                for (i = 1; i <= words; i++) may[n, ++count[n]] = word[i]
             }
         }
         {

@@ -205,7 +205,7 @@ static unsigned long long value_of(const char *text)
         text++;
     unsigned long long value = strtoull(text, &end, 0);
     cr_assert_neq((void *)end, (void *)text);
-    end += *end == 'u';
+    end += strspn(end, "ul");
     while (*end == ' ')
         end++;
     if (strncmp(end, "<<", 2) == 0)
