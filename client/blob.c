@@ -60,7 +60,7 @@ int blob_put(struct fusiond_connection *connection, const void *bytes, size_t si
     int result = connection_call(connection, METHOD_BLOB_PUT, &request, &fd, fd >= 0, &answer, error);
     if (fd >= 0)
         close(fd);
-    if (result < 0 || connection_expect_fds(connection, 0, error) < 0)
+    if (result < 0 || channel_expect_fds(&connection->channel, 0, error) < 0)
         return -1;
     msgpack_zone *zone = msgpack_zone_new(512);
     if (!zone)

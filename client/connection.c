@@ -59,12 +59,8 @@ fail:
 static void disconnect(struct fusiond_connection *connection)
 {
     pthread_mutex_lock(&connection->lock);
-    if (connection->fd >= 0)
-        close(connection->fd);
-    connection->fd = -1;
+    channel_close(&connection->channel);
     pthread_mutex_unlock(&connection->lock);
-    frame_reader_finish(&connection->reader);
-    socket_fds_close(&connection->fds);
 }
 
 /* Whether a response answers the request: by its id, or id 0, with which the daemon answers what it could not read. */
@@ -78,35 +74,18 @@ static int receive_answer(struct fusiond_connection *connection, uint32_t id, ui
                           struct envelope *ret_envelope, struct reply *ret, struct error *error)
 {
     for (;;) {
-        const uint8_t *frame;
-        size_t size, room, n = 0;
-        int result = frame_reader_next(&connection->reader, &frame, &size, error);
-        if (result < 0)
-            return error_wrap(error, "the daemon's answer");
-        if (result > 0) {
-            if (envelope_read(frame, size, ret_envelope, error) < 0)
-                return error_wrap(error, "the daemon's answer");
-            if (answers(ret_envelope, id)) {
-                *ret = (struct reply){frame, size, ret_envelope->body};
-                return 0;
-            }
-            if (ret_envelope->kind == ENVELOPE_REQUEST ||
-                (ret_envelope->kind == ENVELOPE_RESPONSE && ret_envelope->id < FIRST_CANCEL_ID))
-                return error_set(error, STATUS_MALFORMED, "the daemon answered request %u, which nobody made",
-                                 ret_envelope->id);
-            continue;
-        }
-        uint8_t *at = frame_reader_room(&connection->reader, &room);
-        if (!at)
-            return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the daemon's answer");
-        result =
-            socket_receive(connection->fd, at, room, connection->spin_ns, deadline_ns, &connection->fds, &n, error);
+        int result = channel_receive(&connection->channel, deadline_ns, ret_envelope, ret, error);
         if (result < 0)
             return -1;
-        if (result == 0)
+        if (result == CHANNEL_END)
             return error_set(error, STATUS_DISCONNECTED, "the daemon at %s closed the connection before it answered",
                              connection->path);
-        frame_reader_filled(&connection->reader, n);
+        if (answers(ret_envelope, id))
+            return 0;
+        if (ret_envelope->kind == ENVELOPE_REQUEST ||
+            (ret_envelope->kind == ENVELOPE_RESPONSE && ret_envelope->id < FIRST_CANCEL_ID))
+            return error_set(error, STATUS_MALFORMED, "the daemon answered request %u, which nobody made",
+                             ret_envelope->id);
     }
 }
 
@@ -115,20 +94,17 @@ static int exchange(struct fusiond_connection *connection, enum method method, c
                     size_t n_fds, uint64_t deadline_ns, struct reply *ret, struct error *error)
 {
     struct envelope envelope;
+    struct channel *channel = &connection->channel;
     uint32_t id = connection->next_id;
     connection->next_id = id + 1 < FIRST_CANCEL_ID ? id + 1 : 1;
-    msgpack_sbuffer_clear(&connection->out);
-    if (envelope_write_request(&connection->out, id, method, params) < 0)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
-    if (connection->out.size > LIMIT_FRAME + LIMIT_FRAME_HEADER)
-        return error_set(error, STATUS_FRAME_TOO_LARGE, "a request of %zu bytes is above the limit of %u",
-                         connection->out.size - LIMIT_FRAME_HEADER, LIMIT_FRAME);
+    if (channel_write(channel, id, method, params, error) < 0)
+        return -1;
 
     struct error sending = {0};
     pthread_mutex_lock(&connection->lock);
     connection->active = id;
     connection->cancelled = false;
-    int sent = socket_send(connection->fd, connection->out.data, connection->out.size, fds, n_fds, &sending);
+    int sent = socket_send(channel->fd, channel->out.data, channel->out.size, fds, n_fds, &sending);
     pthread_mutex_unlock(&connection->lock);
 
     int result = receive_answer(connection, id, deadline_ns, &envelope, ret, error);
@@ -136,14 +112,16 @@ static int exchange(struct fusiond_connection *connection, enum method method, c
     connection->active = 0;
     pthread_mutex_unlock(&connection->lock);
     if (result < 0) {
-        if (sent < 0 && error)
+        if (sent < 0) {
             *error = sending;
+            error_wrap(error, "the daemon at %s", connection->path);
+        }
         disconnect(connection);
         return -1;
     }
     if (!envelope.error.at)
         return 0;
-    socket_fds_close(&connection->fds);
+    socket_fds_close(&channel->fds);
     remember_failure(connection, envelope.error, error);
     if (envelope.id == 0)
         disconnect(connection);
@@ -193,7 +171,7 @@ static int open_connection(struct fusiond_connection *connection, struct error *
     if (socket_connect(connection->path, deadline_ns, &fd, error) < 0)
         return -1;
     pthread_mutex_lock(&connection->lock);
-    connection->fd = fd;
+    connection->channel.fd = fd;
     pthread_mutex_unlock(&connection->lock);
     connection->pid = getpid();
     if (greet(connection, deadline_ns, error) < 0) {
@@ -219,10 +197,10 @@ int connection_call(struct fusiond_connection *connection, enum method method, c
     if (!error)
         error = &local;
     forget_failure(connection);
-    socket_fds_close(&connection->fds);
+    socket_fds_close(&connection->channel.fds);
     if (connection->pid != getpid())
         leave_parent(connection);
-    bool fresh = connection->fd < 0;
+    bool fresh = connection->channel.fd < 0;
     if (fresh && open_connection(connection, error) < 0)
         return -1;
     int result = exchange(connection, method, params, fds, n_fds, 0, ret, error);
@@ -242,45 +220,11 @@ int connection_ask(struct fusiond_connection *connection, enum method method, co
     struct reply reply;
     if (connection_call(connection, method, params, NULL, 0, &reply, error) < 0)
         return -1;
-    if (connection_expect_fds(connection, 0, error) < 0)
+    if (channel_expect_fds(&connection->channel, 0, error) < 0)
         return -1;
     if (message_parse(methods[method].reply, reply.body.at, reply.body.size, zone, ret, error) < 0)
         return error_wrap(error, "the daemon's answer to %s", methods[method].name);
     return 0;
-}
-
-int connection_keep(struct fusiond_connection *connection, struct reply *reply, struct frame_copy *ret,
-                    struct error *error)
-{
-    struct frame_reader *reader = &connection->reader;
-    size_t offset = (size_t)(reply->body.at - reply->frame);
-    /* A large frame that is alone in the buffer leaves with it; a small one is cheaper to copy. */
-    if (reply->size > (16u << 10) && reader->start == reader->end) {
-        size_t at = (size_t)(reply->frame - reader->buffer);
-        ret->bytes = reader->buffer;
-        ret->size = at + reply->size;
-        reader->buffer = NULL;
-        reader->start = reader->end = reader->capacity = 0;
-        return 0;
-    }
-    uint8_t *copy = malloc(reply->size);
-    if (!copy)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for an answer of %zu bytes", reply->size);
-    memcpy(copy, reply->frame, reply->size);
-    *ret = (struct frame_copy){copy, reply->size};
-    reply->frame = copy;
-    reply->body.at = copy + offset;
-    return 0;
-}
-
-int connection_expect_fds(struct fusiond_connection *connection, uint64_t declared, struct error *error)
-{
-    size_t n = connection->fds.n;
-    if (n == declared)
-        return 0;
-    socket_fds_close(&connection->fds);
-    return error_set(error, STATUS_UNEXPECTED_FDS, "the daemon sent %zu file descriptors and declared %llu", n,
-                     (unsigned long long)declared);
 }
 
 /* ---- the public part ---- */
@@ -301,9 +245,8 @@ static uint64_t spin_of_environment(void)
 
 static void free_connection(struct fusiond_connection *connection)
 {
-    disconnect(connection);
     forget_failure(connection);
-    msgpack_sbuffer_destroy(&connection->out);
+    channel_finish(&connection->channel);
     pthread_mutex_destroy(&connection->lock);
     free(connection->path);
     free(connection->client);
@@ -319,13 +262,11 @@ static struct fusiond_connection *new_connection(const char *path, const struct 
     connection->path = strdup(path);
     connection->client = strndup(client, LIMIT_NAME);
     connection->timeout_ms = options && options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
-    connection->spin_ns = spin_of_environment();
+    channel_init(&connection->channel, "the daemon");
+    connection->channel.spin_ns = spin_of_environment();
     connection->pid = getpid();
-    connection->fd = -1;
     connection->next_id = 1;
     connection->next_cancel = FIRST_CANCEL_ID;
-    frame_reader_init(&connection->reader, LIMIT_FRAME);
-    msgpack_sbuffer_init(&connection->out);
     pthread_mutex_init(&connection->lock, NULL);
     if (!connection->path || !connection->client) {
         free_connection(connection);
@@ -406,12 +347,12 @@ int fusiond_cancel(struct fusiond_connection *connection, struct fusiond_error *
     int result = 0;
     msgpack_sbuffer_init(&out);
     pthread_mutex_lock(&connection->lock);
-    if (connection->active && connection->fd >= 0) {
+    if (connection->active && connection->channel.fd >= 0) {
         struct cancel_request request = {.request = connection->active, .has_request = true};
         if (envelope_write_request(&out, connection->next_cancel, METHOD_CANCEL, &request) < 0)
             result = error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a request");
         else
-            result = socket_send(connection->fd, out.data, out.size, NULL, 0, &error);
+            result = socket_send(connection->channel.fd, out.data, out.size, NULL, 0, &error);
         connection->next_cancel = connection->next_cancel == UINT32_MAX ? FIRST_CANCEL_ID : connection->next_cancel + 1;
         connection->cancelled = result == 0;
     }

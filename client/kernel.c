@@ -51,14 +51,14 @@ static int find_parts(struct fusiond_connection *connection, uint64_t declared, 
                       struct error *error)
 {
     const struct kernel *message = &kernel->message;
-    if (connection_expect_fds(connection, declared, error) < 0)
+    if (channel_expect_fds(&connection->channel, declared, error) < 0)
         return -1;
     int result = find_part("image", message->image, message->has_image_fd, message->image_fd, true, message->image_size,
-                           &connection->fds, &kernel->image, error);
+                           &connection->channel.fds, &kernel->image, error);
     if (result == 0)
         result = find_part("PTX", message->ptx, message->has_ptx_fd, message->ptx_fd, message->has_ptx_size,
-                           message->ptx_size, &connection->fds, &kernel->ptx, error);
-    socket_fds_close(&connection->fds);
+                           message->ptx_size, &connection->channel.fds, &kernel->ptx, error);
+    socket_fds_close(&connection->channel.fds);
     return result;
 }
 
@@ -95,7 +95,7 @@ int kernel_of_reply(struct fusiond_connection *connection, enum method method, s
         error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a kernel");
         goto fail;
     }
-    if (connection_keep(connection, reply, &kernel->frame, error) < 0)
+    if (channel_keep(&connection->channel, reply, &kernel->frame, error) < 0)
         goto fail;
     if (decode(kernel, method, reply->body, &declared, error) < 0) {
         error_wrap(error, "the daemon's answer to %s", methods[method].name);
@@ -107,7 +107,7 @@ int kernel_of_reply(struct fusiond_connection *connection, enum method method, s
     *ret = kernel;
     return 0;
 fail:
-    socket_fds_close(&connection->fds);
+    socket_fds_close(&connection->channel.fds);
     fusiond_kernel_destroy(kernel);
     return -1;
 }

@@ -75,34 +75,63 @@ static int wait_readable(int fd, uint64_t deadline_ns)
     }
 }
 
-int socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t n_fds, struct error *error)
+static ssize_t send_once(int fd, const void *bytes, size_t size, const int *fds, size_t n_fds, int flags)
 {
     union {
         struct cmsghdr align;
         char room[CMSG_SPACE(LIMIT_FDS * sizeof(int))];
-    } control = {0};
+    } control;
+    struct iovec iov = {(void *)(uintptr_t)bytes, size};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (n_fds > 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.room;
+        message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+    }
+    ssize_t n;
+    do
+        n = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+int socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t n_fds, struct error *error)
+{
     const char *at = bytes;
     while (size > 0) {
-        struct iovec iov = {(void *)(uintptr_t)at, size};
-        struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-        if (n_fds > 0) {
-            message.msg_control = control.room;
-            message.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-            struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-            header->cmsg_level = SOL_SOCKET;
-            header->cmsg_type = SCM_RIGHTS;
-            header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-            memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
-        }
-        ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
+        ssize_t n = send_once(fd, at, size, fds, n_fds, 0);
         if (n < 0)
-            return error_set_errno(error, STATUS_DISCONNECTED, errno, "sending to the daemon");
+            return error_set_errno(error, STATUS_DISCONNECTED, errno, "sending");
         at += n;
         size -= (size_t)n;
         n_fds = 0;
     }
+    return 0;
+}
+
+int socket_send_some(int fd, const void *bytes, size_t size, const int *fds, size_t n_fds, size_t *ret_n,
+                     struct error *error)
+{
+    ssize_t n = send_once(fd, bytes, size, fds, n_fds, MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN)
+        return error_set_errno(error, STATUS_DISCONNECTED, errno, "sending");
+    *ret_n = n < 0 ? 0 : (size_t)n;
+    return 0;
+}
+
+int socket_wait(int fd, bool *ret_readable, struct error *error)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN | POLLOUT};
+    while (poll(&poll_fd, 1, -1) < 0) {
+        if (errno != EINTR)
+            return error_set_errno(error, STATUS_SYSTEM, errno, "poll");
+    }
+    *ret_readable = poll_fd.revents & (POLLIN | POLLHUP | POLLERR);
     return 0;
 }
 
@@ -132,7 +161,7 @@ static int keep_fds(struct msghdr *message, struct socket_fds *fds, struct error
         }
     }
     if (surplus > 0 || message->msg_flags & MSG_CTRUNC)
-        return error_set(error, STATUS_UNEXPECTED_FDS, "the daemon sent more than %u file descriptors", LIMIT_FDS);
+        return error_set(error, STATUS_UNEXPECTED_FDS, "more than %u file descriptors came", LIMIT_FDS);
     return 0;
 }
 
@@ -167,12 +196,33 @@ int socket_receive(int fd, void *room, size_t size, uint64_t spin_ns, uint64_t d
         if (ready < 0)
             return error_set_errno(error, STATUS_SYSTEM, errno, "poll");
         if (ready == 0)
-            return error_set(error, STATUS_UNREACHABLE, "the daemon did not answer in time");
+            return error_set(error, STATUS_UNREACHABLE, "no answer in time");
         message.msg_controllen = sizeof control.room;
         n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     }
     if (n < 0)
-        return error_set_errno(error, STATUS_DISCONNECTED, errno, "receiving from the daemon");
+        return error_set_errno(error, STATUS_DISCONNECTED, errno, "receiving");
+    if (keep_fds(&message, fds, error) < 0)
+        return -1;
+    *ret_n = (size_t)n;
+    return n > 0;
+}
+
+int socket_receive_now(int fd, void *room, size_t size, struct socket_fds *fds, size_t *ret_n, struct error *error)
+{
+    union {
+        struct cmsghdr align;
+        char room[CMSG_SPACE(LIMIT_FDS * sizeof(int))];
+    } control;
+    struct iovec iov = {room, size};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room};
+    ssize_t n = spin(fd, &message, sizeof control.room, 0);
+    if (n < 0 && errno == EAGAIN) {
+        *ret_n = 0;
+        return 1;
+    }
+    if (n < 0)
+        return error_set_errno(error, STATUS_DISCONNECTED, errno, "receiving");
     if (keep_fds(&message, fds, error) < 0)
         return -1;
     *ret_n = (size_t)n;

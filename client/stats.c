@@ -13,7 +13,7 @@ int fusiond_ping(struct fusiond_connection *connection, struct fusiond_error *re
     /* A request without fields is encoded from nothing. */
     int result = connection_call(connection, METHOD_PING, NULL, NULL, 0, &reply, &error);
     if (result == 0)
-        result = connection_expect_fds(connection, 0, &error);
+        result = channel_expect_fds(&connection->channel, 0, &error);
     return error_export(result, &error, ret_error);
 }
 
