@@ -331,7 +331,7 @@ int fusiond_fusion_add_param(struct fusiond_fusion *fusion, const char *name, en
         return error_export(-1, &error, ret_error);
     }
     json_t *param = json_pack("{ss ss ss}", "name", name, "kind", kind_word, "dtype", dtype_word_);
-    if (param && (kind == FUSIOND_TENSOR || kind == FUSIOND_OUTPUT)) {
+    if (param && kind != FUSIOND_SCALAR && kind != FUSIOND_POINTER) {
         json_object_set_new(param, "rank", json_integer(rank));
         json_object_set_new(param, "alloc_rank", json_integer(alloc_rank));
     }
@@ -357,6 +357,22 @@ int fusiond_fusion_add_output(struct fusiond_fusion *fusion, const char *name, c
     struct error error = {0};
     json_t *output = json_pack("{ss so*}", "name", name, "sizes", strings(sizes, rank, ""));
     return error_export(append(fusion, fusion->tree, "outputs", output, &error), &error, ret_error);
+}
+
+int fusiond_fusion_add_alias(struct fusiond_fusion *fusion, const char *name, const char *tensor,
+                             struct fusiond_error *ret_error)
+{
+    struct error error = {0};
+    json_t *output = json_pack("{ss ss}", "name", name, "alias", tensor);
+    return error_export(append(fusion, fusion->tree, "outputs", output, &error), &error, ret_error);
+}
+
+int fusiond_fusion_add_intermediate(struct fusiond_fusion *fusion, const char *name, const char *const *sizes,
+                                    unsigned rank, bool zero, struct fusiond_error *ret_error)
+{
+    struct error error = {0};
+    json_t *intermediate = json_pack("{ss so* sb}", "name", name, "sizes", strings(sizes, rank, ""), "zero", zero);
+    return error_export(append(fusion, fusion->tree, "intermediates", intermediate, &error), &error, ret_error);
 }
 
 int fusiond_fusion_set_launch(struct fusiond_fusion *fusion, const char *const grid[3], const char *const block[3],

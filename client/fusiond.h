@@ -1,12 +1,14 @@
 /*
- * libfusiond: compile GPU kernels through the node's fusiond, and launch them in a CUDA context of the process.
+ * libfusiond: compile GPU kernels through the node's fusiond, and launch them: on a device of the daemon, or in a CUDA
+ * context of the process.
  *
  * Every call blocks. A function that can fail returns 0, or -1 and fills *error (which may be NULL); results that are
  * returned through pointers are untouched on failure. No function prints, exits, or raises SIGPIPE.
  *
  * A connection, and everything got from it, is used by one thread at a time; fusiond_cancel alone may be called from
  * another one. Different connections are independent. A connection used in a forked child reconnects by itself, and so
- * does one whose daemon was restarted.
+ * does one whose daemon was restarted. A device, and everything made of it, is another such unit: independent of the
+ * connection that opened it, but it does not reconnect.
  *
  * Texts and bytes that an accessor returns belong to the object and live as long as it does. All texts are UTF-8 and
  * end with a NUL. Sizes are bytes, times are nanoseconds unless their name says otherwise.
@@ -46,10 +48,16 @@ struct fusiond_error {
 #define FUSIOND_COMPILE_FAILED 40
 #define FUSIOND_TIMEOUT 41
 #define FUSIOND_COMPILER_UNAVAILABLE 45
+#define FUSIOND_NO_DEVICE 70
+#define FUSIOND_EXECUTOR_UNAVAILABLE 71
+#define FUSIOND_EXECUTOR_RESET 72
+#define FUSIOND_LAUNCH_FAILED 74
+#define FUSIOND_INVALID_BUFFER 76
 #define FUSIOND_UNREACHABLE 80
 #define FUSIOND_DISCONNECTED 81
 #define FUSIOND_INVALID_FILE 83
 #define FUSIOND_NO_DRIVER 84
+#define FUSIOND_INVALID_LAUNCH 86
 
 /* ---- connections ---- */
 
@@ -114,6 +122,7 @@ enum fusiond_param_kind {
     FUSIOND_SCALAR = 2,
     FUSIOND_OUTPUT = 3,
     FUSIOND_POINTER = 4,
+    FUSIOND_INTERMEDIATE = 5,
 };
 
 /* NULL when memory ran out. */
@@ -135,7 +144,8 @@ FUSIOND_API int fusiond_fusion_add_entry(struct fusiond_fusion *fusion, const ch
 FUSIOND_API int fusiond_fusion_add_header(struct fusiond_fusion *fusion, const char *name, const void *bytes,
                                           size_t size, struct fusiond_error *error);
 
-/* "sm_90a", "compute_80", "cc_9.0" (what suits a device of that capability). Without one, the local device's. */
+/* "sm_90a", "compute_80", "cc_9.0" (what suits a device of that capability), "host"; fusiond_device_target gives that
+ * of a device. Without one, the local CUDA device's. */
 FUSIOND_API int fusiond_fusion_set_target(struct fusiond_fusion *fusion, const char *target,
                                           struct fusiond_error *error);
 
@@ -157,6 +167,15 @@ FUSIOND_API int fusiond_fusion_add_param(struct fusiond_fusion *fusion, const ch
 /* The sizes of an output parameter, integer expressions as "x.size[0] * 2"; strides are row-major. */
 FUSIOND_API int fusiond_fusion_add_output(struct fusiond_fusion *fusion, const char *name, const char *const *sizes,
                                           unsigned rank, struct fusiond_error *error);
+
+/* An output parameter that is the memory of a tensor parameter, which the kernel overwrites. */
+FUSIOND_API int fusiond_fusion_add_alias(struct fusiond_fusion *fusion, const char *name, const char *tensor,
+                                         struct fusiond_error *error);
+
+/* The sizes of an intermediate parameter: memory that only the kernel uses. `zero`: zeroed before every launch. */
+FUSIOND_API int fusiond_fusion_add_intermediate(struct fusiond_fusion *fusion, const char *name,
+                                                const char *const *sizes, unsigned rank, bool zero,
+                                                struct fusiond_error *error);
 
 /* The launch parameters as integer expressions; NULL is 1 (dynamic_shared_memory: 0), in bytes. */
 FUSIOND_API int fusiond_fusion_set_launch(struct fusiond_fusion *fusion, const char *const grid[3],
@@ -307,6 +326,222 @@ FUSIOND_API bool fusiond_stats_at(const struct fusiond_stats *stats, size_t inde
 FUSIOND_API size_t fusiond_stats_degraded(const struct fusiond_stats *stats);
 FUSIOND_API const char *fusiond_stats_degraded_at(const struct fusiond_stats *stats, size_t index);
 
+/* ---- launch parameters ---- */
+
+/* Blocks, threads, bytes. */
+struct fusiond_launch {
+    unsigned grid[3], block[3];
+    unsigned dynamic_shared_memory;
+};
+
+/* ---- devices of the daemon ---- */
+
+/* What the daemon can launch on. Texts are "" and numbers 0 when they are unknown. */
+struct fusiond_device_info {
+    const char *kind; /* "cuda", or "host": the CPU, which runs the same kernels, slowly */
+    unsigned ordinal; /* of a CUDA device, as the daemon counts; 0 of the host device */
+    const char *name, *uuid;
+    unsigned capability; /* 90 is 9.0; 0: the host device */
+    uint64_t memory_bytes;
+    unsigned multiprocessors; /* of the host device: CPU threads that run blocks */
+    unsigned driver;          /* 13000 is 13.0; 0: none */
+};
+
+struct fusiond_device_list;
+
+FUSIOND_API int fusiond_devices(struct fusiond_connection *connection, struct fusiond_device_list **ret,
+                                struct fusiond_error *error);
+FUSIOND_API void fusiond_device_list_destroy(struct fusiond_device_list *list);
+FUSIOND_API size_t fusiond_device_list_count(const struct fusiond_device_list *list);
+FUSIOND_API struct fusiond_device_info fusiond_device_list_at(const struct fusiond_device_list *list, size_t index);
+/* One sentence for each kind of device that is not there. */
+FUSIOND_API size_t fusiond_device_list_problems(const struct fusiond_device_list *list);
+FUSIOND_API const char *fusiond_device_list_problem(const struct fusiond_device_list *list, size_t index);
+/* Whether CUDA's Multi-Process Service runs: without it, kernels of different processes take turns on a GPU, and a
+ * framework that keeps its own context busy had better launch there (below). */
+FUSIOND_API bool fusiond_device_list_mps(const struct fusiond_device_list *list);
+
+/* ---- launching in the daemon ----
+ *
+ * A device is a channel to the process that launches for the daemon, its executor. Buffers, streams and defined fusions
+ * belong to the device that they were made with. The channel ends with the executor, which dies of a kernel that faults
+ * and is then replaced: every later call fails with EXECUTOR_RESET. Close the device, open it again and make everything
+ * anew. In a forked child a device fails in the same way; only closing and destroying are possible there.
+ *
+ * Closing a device leaves what was made with it inert: calls with it fail, and it must still be destroyed. All
+ * functions that close, destroy or free take NULL. */
+
+struct fusiond_device;
+struct fusiond_buffer;
+struct fusiond_stream;
+struct fusiond_defined;
+struct fusiond_launched;
+
+/* Zeroed is the default. */
+struct fusiond_device_options {
+    bool isolation_session; /* an executor for this device alone, not one shared with the user's other processes */
+};
+
+/* `device`: "host", an ordinal as this process counts ("0"; CUDA_VISIBLE_DEVICES holds), a UUID ("GPU-…"), or NULL:
+ * the first CUDA device, or the host device where there is none. `options` may be NULL. NO_DEVICE,
+ * EXECUTOR_UNAVAILABLE. */
+FUSIOND_API int fusiond_device_open(struct fusiond_connection *connection, const char *device,
+                                    const struct fusiond_device_options *options, struct fusiond_device **ret,
+                                    struct fusiond_error *error);
+FUSIOND_API void fusiond_device_close(struct fusiond_device *device);
+
+FUSIOND_API struct fusiond_device_info fusiond_device_info(const struct fusiond_device *device);
+/* What to compile for it: "host" or "cc_9.0"; for fusiond_fusion_set_target. */
+FUSIOND_API const char *fusiond_device_target(const struct fusiond_device *device);
+/* The executor's process id; 0: unknown. */
+FUSIOND_API unsigned fusiond_device_executor(const struct fusiond_device *device);
+
+/* Memory. A size is at least 1 byte. `exportable`: for fusiond_buffer_export and fusiond_buffer_map. OUT_OF_MEMORY. */
+FUSIOND_API int fusiond_buffer_allocate(struct fusiond_device *device, uint64_t size, bool exportable,
+                                        struct fusiond_buffer **ret, struct fusiond_error *error);
+/* Freed when what is queued has used it. Costs no round trip. */
+FUSIOND_API void fusiond_buffer_free(struct fusiond_buffer *buffer);
+FUSIOND_API uint64_t fusiond_buffer_size(const struct fusiond_buffer *buffer);
+
+enum fusiond_memory_kind {
+    FUSIOND_MEMFD = 1,  /* of the host device; must be sealed against shrinking (F_SEAL_SHRINK) */
+    FUSIOND_VMM_FD = 2, /* what cuMemExportToShareableHandle gives: a POSIX file descriptor */
+    FUSIOND_IPC = 3,    /* a CUipcMemHandle; import only */
+};
+
+/* Memory that travels between processes. */
+struct fusiond_memory {
+    enum fusiond_memory_kind kind;
+    int fd;                   /* but of FUSIOND_IPC */
+    unsigned char handle[64]; /* of FUSIOND_IPC */
+    uint64_t offset;          /* import: where the buffer begins in the allocation, in bytes */
+    uint64_t size;            /* import: of the buffer; export: of the allocation, which the buffer begins */
+};
+
+/* Make a buffer of this process's memory, which stays shared. The descriptor remains the caller's. INVALID_BUFFER. */
+FUSIOND_API int fusiond_buffer_import(struct fusiond_device *device, const struct fusiond_memory *memory,
+                                      struct fusiond_buffer **ret, struct fusiond_error *error);
+/* Share a buffer with this process, or by its descriptor with others. The caller closes ret->fd. INVALID_BUFFER when
+ * the buffer is not exportable. */
+FUSIOND_API int fusiond_buffer_export(struct fusiond_buffer *buffer, struct fusiond_memory *ret,
+                                      struct fusiond_error *error);
+/* An exportable buffer of the host device as memory of this process, until the buffer is freed; the same address every
+ * time. Nothing is copied: write before the launch, and read after fusiond_device_synchronize. UNSUPPORTED on a GPU. */
+FUSIOND_API int fusiond_buffer_map(struct fusiond_buffer *buffer, void **ret, struct fusiond_error *error);
+
+/* Copy bytes to and from a buffer, in the order of the stream (NULL: the device's first one), and wait until that is
+ * done. More than 1 MiB travels through shared memory. */
+FUSIOND_API int fusiond_buffer_write(struct fusiond_buffer *buffer, uint64_t offset, const void *bytes, uint64_t size,
+                                     struct fusiond_stream *stream, struct fusiond_error *error);
+FUSIOND_API int fusiond_buffer_read(struct fusiond_buffer *buffer, uint64_t offset, void *bytes, uint64_t size,
+                                    struct fusiond_stream *stream, struct fusiond_error *error);
+
+/* What is queued on one stream runs in that order; streams are independent of each other. `priority`: lower is sooner,
+ * as CUDA counts. */
+FUSIOND_API int fusiond_stream_create(struct fusiond_device *device, int priority, struct fusiond_stream **ret,
+                                      struct fusiond_error *error);
+FUSIOND_API void fusiond_stream_destroy(struct fusiond_stream *stream);
+/* Wait until everything queued on the stream (NULL: the first one) is done. Fails with an error of what was queued
+ * there since it was last called: a kernel's (LAUNCH_FAILED), or that of a launch that was submitted without a ticket.
+ */
+FUSIOND_API int fusiond_device_synchronize(struct fusiond_device *device, struct fusiond_stream *stream,
+                                           struct fusiond_error *error);
+
+/* Tell the device how to launch an entry of a compiled kernel: once, then launch it any number of times. The key is
+ * that of fusiond_kernel_key; the fusion gives params, outputs, intermediates and launch, and may be destroyed
+ * afterwards. `entry` NULL: the first. The kernel is loaded now: NOT_FOUND, LOAD_FAILED, INVALID_LAUNCH. */
+FUSIOND_API int fusiond_define(struct fusiond_device *device, const char *key, const char *entry,
+                               struct fusiond_fusion *fusion, struct fusiond_defined **ret,
+                               struct fusiond_error *error);
+FUSIOND_API void fusiond_defined_destroy(struct fusiond_defined *defined);
+
+/* What the device says of the function; 0 and "" when it does not tell. */
+struct fusiond_defined_info {
+    const char *index_type;        /* "int32", "int64" */
+    unsigned registers;            /* per thread */
+    unsigned static_shared_memory; /* bytes per block */
+    unsigned max_threads;          /* per block */
+    uint64_t load_ns;              /* what loading took; 0: it was loaded already */
+};
+FUSIOND_API struct fusiond_defined_info fusiond_defined_info(const struct fusiond_defined *defined);
+
+/* What one parameter is given. Tensors, outputs, pointers: a buffer and an offset in bytes; sizes and strides (in
+ * elements) as many as the parameter's rank and allocated rank, strides NULL: row-major. Outputs may have sizes NULL:
+ * they are computed; and buffer NULL: allocated. Scalars: `scalar_size` bytes at `scalar`. Intermediates: nothing. */
+struct fusiond_device_argument {
+    struct fusiond_buffer *buffer;
+    uint64_t offset;
+    const int64_t *sizes;
+    const int64_t *strides;
+    const void *scalar;
+    size_t scalar_size;
+};
+
+/* What outputs and intermediates hold before the kernel runs; nothing is what was there. */
+enum fusiond_fill {
+    FUSIOND_FILL_NOTHING = 0,
+    FUSIOND_FILL_ZERO = 1,
+    FUSIOND_FILL_NAN = 2, /* every byte 0xff: NaN in every floating-point type */
+    FUSIOND_FILL_MAX = 3, /* every byte 0x7f: a large number in every type */
+};
+
+/* Zeroed is the default. */
+struct fusiond_launch_options {
+    struct fusiond_stream *stream;       /* NULL: the first one */
+    const struct fusiond_launch *launch; /* NULL: as the fusion's expressions say; else it must agree with them, … */
+    bool force;                          /* … unless this is set */
+    bool wait;                           /* return when the kernel is done, not when it is queued */
+    enum fusiond_fill fill;
+};
+
+/* Launch with `n` arguments in the order of the fusion's params; `options` may be NULL. One round trip. *ret (which may
+ * be NULL) tells the outputs, and owns the buffers of those that were allocated. INVALID_LAUNCH, INDEX_TYPE,
+ * INVALID_BUFFER, OUT_OF_MEMORY; LAUNCH_FAILED when it waits, else that comes from fusiond_device_synchronize. */
+FUSIOND_API int fusiond_device_launch(struct fusiond_defined *defined, const struct fusiond_device_argument *arguments,
+                                      size_t n, const struct fusiond_launch_options *options,
+                                      struct fusiond_launched **ret, struct fusiond_error *error);
+
+/* The same without a round trip: return once the request is sent. With ret_ticket NULL every output needs a buffer (or
+ * is an alias), and what goes wrong is said by fusiond_device_synchronize; else fusiond_device_collect must be called
+ * with the ticket, once, and buffers that were given must live until then. INVALID_LAUNCH when 1024 tickets are not
+ * collected. */
+FUSIOND_API int fusiond_device_submit(struct fusiond_defined *defined, const struct fusiond_device_argument *arguments,
+                                      size_t n, const struct fusiond_launch_options *options, uint64_t *ret_ticket,
+                                      struct fusiond_error *error);
+/* Wait for what fusiond_device_launch would have returned. */
+FUSIOND_API int fusiond_device_collect(struct fusiond_device *device, uint64_t ticket, struct fusiond_launched **ret,
+                                       struct fusiond_error *error);
+
+/* Launch `warmups` + `repeats` times, one after the other, and time each repeat by the device's clock. At most 10000
+ * each; repeats at least 1. */
+FUSIOND_API int fusiond_device_run(struct fusiond_defined *defined, const struct fusiond_device_argument *arguments,
+                                   size_t n, const struct fusiond_launch_options *options, unsigned warmups,
+                                   unsigned repeats, struct fusiond_launched **ret, struct fusiond_error *error);
+
+/* An output as it was launched. */
+struct fusiond_output {
+    size_t param;                  /* its position in the fusion's params */
+    struct fusiond_buffer *buffer; /* the given one, an alias's tensor's, or one that the launch allocated */
+    bool allocated;
+    uint64_t offset, bytes;
+    unsigned rank, alloc_rank; /* of sizes and strides */
+    const int64_t *sizes, *strides;
+};
+
+/* Frees the buffers that the launch allocated and nobody took. */
+FUSIOND_API void fusiond_launched_destroy(struct fusiond_launched *launched);
+FUSIOND_API size_t fusiond_launched_outputs(const struct fusiond_launched *launched);
+/* index < fusiond_launched_outputs(). */
+FUSIOND_API struct fusiond_output fusiond_launched_output(const struct fusiond_launched *launched, size_t index);
+/* Take over an allocated buffer of an output, to free it later. NULL when it was not allocated, or taken before. */
+FUSIOND_API struct fusiond_buffer *fusiond_launched_take(struct fusiond_launched *launched, size_t index);
+FUSIOND_API struct fusiond_launch fusiond_launched_params(const struct fusiond_launched *launched);
+/* What the sizes lead to was known already. */
+FUSIOND_API bool fusiond_launched_cached(const struct fusiond_launched *launched);
+/* Of fusiond_device_run: each repeat's time, in their order, and the bytes of all tensors and outputs, once each. */
+FUSIOND_API size_t fusiond_launched_times(const struct fusiond_launched *launched, const uint64_t **ret_ns);
+FUSIOND_API uint64_t fusiond_launched_bytes(const struct fusiond_launched *launched);
+
 /* ---- launching in this process ---- */
 
 /* A kernel loaded into a CUDA context. The driver is opened on first use; the process need not be linked with it. */
@@ -321,12 +556,6 @@ FUSIOND_API void fusiond_module_destroy(struct fusiond_module *module);
 
 /* The CUfunction of an entry, for launching by other means. index < fusiond_kernel_entries(). */
 FUSIOND_API void *fusiond_module_function(const struct fusiond_module *module, size_t index);
-
-/* Launch parameters: blocks, threads, bytes. */
-struct fusiond_launch {
-    unsigned grid[3], block[3];
-    unsigned dynamic_shared_memory;
-};
 
 /* One kernel argument. `address` is the device address of a tensor, output or pointer; sizes and strides (in elements)
  * have the parameter's rank and allocated rank, strides NULL: row-major. A scalar is `scalar_size` bytes of its type

@@ -176,6 +176,29 @@ Test(fusion, params_outputs_and_launch)
     fusiond_fusion_destroy(fusion);
 }
 
+Test(fusion_file, aliases_intermediates_and_cooperative_grids)
+{
+    struct fusiond_fusion *fusion;
+    struct fusiond_error error;
+    struct error inner;
+    cr_assert_eq(load("{\"code\": \"k.cu\", \"entries\": [\"f\"], \"target\": \"host\", \"params\": ["
+                      "{\"name\": \"x\", \"kind\": \"tensor\", \"dtype\": \"float32\", \"rank\": 1},"
+                      "{\"name\": \"y\", \"kind\": \"output\", \"dtype\": \"float32\", \"rank\": 1},"
+                      "{\"name\": \"w\", \"kind\": \"intermediate\", \"dtype\": \"int64\", \"rank\": 1}],"
+                      "\"outputs\": [{\"name\": \"y\", \"alias\": \"x\"}],"
+                      "\"intermediates\": [{\"name\": \"w\", \"sizes\": [\"2\"], \"zero\": true}],"
+                      "\"launch\": {\"cooperative\": true}}",
+                      &fusion, &error),
+                 0, "%s", error.text);
+    const struct fusion *message = fusion_message(fusion, &inner);
+    cr_assert_not_null(message, "%s", inner.text);
+    cr_assert_eq(message->params[2].kind, PARAM_KIND_INTERMEDIATE);
+    cr_assert_str_eq(message->outputs[0].alias.at, "x");
+    cr_assert(message->intermediates[0].zero && message->intermediates[0].n_sizes == 1);
+    cr_assert(message->launch->cooperative);
+    fusiond_fusion_destroy(fusion);
+}
+
 Test(fusion, many_headers)
 {
     char name[32];

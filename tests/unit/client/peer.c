@@ -22,7 +22,7 @@ static void *run(void *argument)
 void peer_start(struct peer *peer, void (*script)(struct peer *peer), void *data)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    *peer = (struct peer){.fd = -1, .script = script, .data = data};
+    *peer = (struct peer){.fd = -1, .daemon = -1, .script = script, .data = data};
     strcpy(peer->directory, "/tmp/fusiond-peer-XXXXXX");
     assert(mkdtemp(peer->directory));
     snprintf(peer->path, sizeof peer->path, "%s/sock", peer->directory);
@@ -50,7 +50,9 @@ void peer_hang_up(struct peer *peer)
 {
     if (peer->fd >= 0)
         close(peer->fd);
-    peer->fd = -1;
+    if (peer->daemon >= 0)
+        close(peer->daemon);
+    peer->fd = peer->daemon = -1;
     while (peer->n_fds > 0)
         close(peer->fds[--peer->n_fds]);
 }
@@ -79,6 +81,22 @@ void peer_greet(struct peer *peer)
     peer_reply(peer, id, METHOD_HELLO, &reply, NULL, 0);
 }
 
+void peer_open_device(struct peer *peer, struct device *device)
+{
+    int fds[2];
+    struct device_open_reply reply = {
+        .device = device, .executor_pid = 4711, .has_executor_pid = true, .fds = 1, .has_fds = true};
+    peer_greet(peer);
+    uint32_t id = peer_expect(peer, METHOD_DEVICE_OPEN, NULL);
+    assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+    peer_reply(peer, id, METHOD_DEVICE_OPEN, &reply, &fds[1], 1);
+    close(fds[1]);
+    /* The client's end stays as it was made; this one waits. */
+    assert(fcntl(fds[0], F_SETFL, 0) == 0);
+    peer->daemon = peer->fd;
+    peer->fd = fds[0];
+}
+
 /* The next frame; NULL at the end of the stream. */
 static const uint8_t *read_frame(struct peer *peer, size_t *ret_size)
 {
@@ -93,8 +111,9 @@ static const uint8_t *read_frame(struct peer *peer, size_t *ret_size)
             return frame;
         uint8_t *at = frame_reader_room(&peer->reader, &room);
         result = socket_receive(peer->fd, at, room, 0, clock_ns() + 10000000000u, &fds, &n, &error);
-        assert(result >= 0);
-        if (result == 0)
+        /* A client that closes with an answer unread resets the stream. */
+        assert(result >= 0 || error.code == STATUS_DISCONNECTED);
+        if (result <= 0)
             return NULL;
         for (size_t i = 0; i < fds.n; i++)
             peer->fds[peer->n_fds++] = fds.fds[i];
@@ -131,7 +150,9 @@ void peer_expect_end(struct peer *peer)
 void peer_send(struct peer *peer, const void *bytes, size_t size, const int *fds, size_t n_fds)
 {
     struct error error;
-    assert(socket_send(peer->fd, bytes, size, fds, n_fds, &error) == 0);
+    /* It may be gone; whoever reads next finds out. */
+    int result = socket_send(peer->fd, bytes, size, fds, n_fds, &error);
+    assert(result == 0 || error.code == STATUS_DISCONNECTED);
 }
 
 void peer_reply(struct peer *peer, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds)
@@ -150,6 +171,12 @@ void peer_fail(struct peer *peer, uint32_t id, const struct failure *failure)
     envelope_write_failure(&out, id, failure);
     peer_send(peer, out.data, out.size, NULL, 0);
     msgpack_sbuffer_destroy(&out);
+}
+
+int peer_take_fd(struct peer *peer)
+{
+    assert(peer->n_fds == 1);
+    return peer->fds[--peer->n_fds];
 }
 
 int peer_memfd(const void *bytes, size_t size, int seals)

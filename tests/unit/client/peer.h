@@ -1,4 +1,5 @@
-/* A daemon that follows a script, in a thread of the test: real frames over a real socket. */
+/* A daemon that follows a script, in a thread of the test, and the executor of a device that it opens: real frames over
+ * real sockets. */
 #ifndef TESTS_UNIT_CLIENT_PEER_H
 #define TESTS_UNIT_CLIENT_PEER_H
 
@@ -12,7 +13,8 @@ struct peer {
     char directory[64];
     char path[128];
     int listener;
-    int fd; /* the connection; -1: none */
+    int fd;     /* the connection, or the device's channel; -1: none */
+    int daemon; /* the connection while fd is the channel; -1: it is not */
     struct frame_reader reader;
     msgpack_zone *zone; /* of everything that was read */
     int fds[LIMIT_FDS]; /* that came with the last request */
@@ -39,6 +41,11 @@ void peer_reply(struct peer *peer, uint32_t id, enum method method, const void *
 void peer_fail(struct peer *peer, uint32_t id, const struct failure *failure);
 void peer_send(struct peer *peer, const void *bytes, size_t size, const int *fds, size_t n_fds);
 void peer_hang_up(struct peer *peer);
+/* Greet, answer device.open with this device, and go on as its executor. */
+void peer_open_device(struct peer *peer, struct device *device);
+
+/* The descriptor that came with the last request, which must be one; the caller closes it. */
+int peer_take_fd(struct peer *peer);
 
 /* A memfd of these bytes with these seals. */
 int peer_memfd(const void *bytes, size_t size, int seals);
