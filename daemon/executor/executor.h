@@ -7,7 +7,7 @@
 
 /*
  * fusiond-executor --fd N --probe             tell all devices (executor_ready) and exit
- * fusiond-executor --fd N --device host|ORDINAL [--threads N]
+ * fusiond-executor --fd N --device host|ORDINAL [--threads N] [--spin-us N]
  *     executor_ready { devices: the one }     once the device is open and, for the host device, the process shut in
  *     ◄ executor_attach + descriptor          a client's direct channel
  *     kernel.get requests ►, ◄ replies        images, as a client would ask; at most EXECUTOR_FETCHES at once
