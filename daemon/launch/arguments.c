@@ -46,7 +46,14 @@ static bool read_integer(enum dtype dtype, const void *bytes, int64_t *ret)
 
 static bool is_tensor(const struct param *param)
 {
-    return param->kind == PARAM_KIND_TENSOR || param->kind == PARAM_KIND_OUTPUT;
+    return param->kind == PARAM_KIND_TENSOR || param->kind == PARAM_KIND_OUTPUT ||
+           param->kind == PARAM_KIND_INTERMEDIATE;
+}
+
+/* Whether its shape is computed: always an intermediate's, and an output's unless it is given. */
+static bool is_computed(const struct param *param, const struct argument *argument)
+{
+    return param->kind == PARAM_KIND_INTERMEDIATE || (param->kind == PARAM_KIND_OUTPUT && !argument->sizes);
 }
 
 static int refuse(const struct param *param, struct error *error, const char *what)
@@ -99,11 +106,40 @@ static int given_shape(const struct param *param, const struct argument *argumen
     return check_shape(param, ret, error);
 }
 
-static const struct output *find_output(const struct fusion *fusion, struct text name)
+/* How a fusion describes an output or an intermediate. */
+struct description {
+    const struct text *sizes, *strides;
+    size_t n_sizes, n_strides;
+};
+
+static bool find_description(const struct fusion *fusion, const struct param *param, struct description *ret)
+{
+    if (param->kind == PARAM_KIND_INTERMEDIATE) {
+        const struct intermediate *found = fusion_intermediate(fusion, param);
+        if (found)
+            *ret = (struct description){found->sizes, found->strides, found->n_sizes, found->n_strides};
+        return found;
+    }
+    const struct output *found = fusion_output(fusion, param);
+    if (found)
+        *ret = (struct description){found->sizes, found->strides, found->n_sizes, found->n_strides};
+    return found;
+}
+
+const struct output *fusion_output(const struct fusion *fusion, const struct param *param)
 {
     for (size_t i = 0; i < fusion->n_outputs; i++) {
-        if (text_is(fusion->outputs[i].name, name.at))
+        if (text_is(fusion->outputs[i].name, param->name.at))
             return &fusion->outputs[i];
+    }
+    return NULL;
+}
+
+const struct intermediate *fusion_intermediate(const struct fusion *fusion, const struct param *param)
+{
+    for (size_t i = 0; i < fusion->n_intermediates; i++) {
+        if (text_is(fusion->intermediates[i].name, param->name.at))
+            return &fusion->intermediates[i];
     }
     return NULL;
 }
@@ -113,7 +149,7 @@ static int evaluate_all(const struct param *param, const char *what, const struc
 {
     for (unsigned i = 0; i < n; i++) {
         if (expression_evaluate(texts[i], scope, &ret[i], error) < 0)
-            return error_wrap(error, "output %s: %s[%u]", param->name.at, what, i);
+            return error_wrap(error, "%s %s: %s[%u]", param_kind_word((int)param->kind), param->name.at, what, i);
     }
     return 0;
 }
@@ -121,19 +157,19 @@ static int evaluate_all(const struct param *param, const char *what, const struc
 static int computed_shape(const struct fusion *fusion, const struct param *param, const struct scope *scope,
                           struct shape *ret, struct error *error)
 {
-    const struct output *output = find_output(fusion, param->name);
-    if (!output)
-        return refuse(param, error, "an output without sizes, and the fusion does not describe it");
-    if (output->n_sizes != ret->rank || (output->n_strides && output->n_strides != ret->alloc_rank))
+    struct description description;
+    if (!find_description(fusion, param, &description))
+        return refuse(param, error, "it has no sizes, and the fusion does not describe it");
+    if (description.n_sizes != ret->rank || (description.n_strides && description.n_strides != ret->alloc_rank))
         return refuse(param, error, "its description has another rank");
-    if (evaluate_all(param, "sizes", output->sizes, ret->rank, scope, ret->sizes, error) < 0)
+    if (evaluate_all(param, "sizes", description.sizes, ret->rank, scope, ret->sizes, error) < 0)
         return -1;
-    if (!output->n_strides) {
+    if (!description.n_strides) {
         if (check_shape(param, ret, error) < 0)
             return -1;
         return fill_strides(param, ret, error);
     }
-    if (evaluate_all(param, "strides", output->strides, ret->alloc_rank, scope, ret->strides, error) < 0)
+    if (evaluate_all(param, "strides", description.strides, ret->alloc_rank, scope, ret->strides, error) < 0)
         return -1;
     return check_shape(param, ret, error);
 }
@@ -209,7 +245,7 @@ static int fill_call(const struct fusion *fusion, const struct argument *argumen
             continue;
         shape->rank = (unsigned)param->rank;
         shape->alloc_rank = (unsigned)(param->has_alloc_rank ? param->alloc_rank : param->rank);
-        if (param->kind == PARAM_KIND_OUTPUT && !arguments[i].sizes)
+        if (is_computed(param, &arguments[i]))
             continue;
         if (given_shape(param, &arguments[i], shape, error) < 0)
             return -1;
@@ -217,7 +253,7 @@ static int fill_call(const struct fusion *fusion, const struct argument *argumen
     }
     for (size_t i = 0; i < call->n; i++) {
         const struct param *param = &fusion->params[i];
-        if (param->kind != PARAM_KIND_OUTPUT || arguments[i].sizes)
+        if (!is_computed(param, &arguments[i]))
             continue;
         if (computed_shape(fusion, param, &call->scope, &call->shapes[i], error) < 0)
             return -1;

@@ -11,10 +11,15 @@ size_t dtype_size(enum dtype dtype);
 /* Whether expressions may use a scalar of this type. */
 bool dtype_is_integer(enum dtype dtype);
 
+/* How the fusion describes a parameter of kind output or intermediate, by its name; NULL when it does not. */
+const struct output *fusion_output(const struct fusion *fusion, const struct param *param);
+const struct intermediate *fusion_intermediate(const struct fusion *fusion, const struct param *param);
+
 /* What a parameter is given. Borrowed. */
 struct argument {
-    uint64_t address;       /* tensor, output, pointer: on the device */
-    const int64_t *sizes;   /* tensor, output: as many as the parameter's rank; NULL of an output: to be computed */
+    uint64_t address;       /* all but scalars: on the device */
+    const int64_t *sizes;   /* tensor, output: as many as the parameter's rank; NULL of an output: to be computed. Those
+                               of an intermediate always are */
     const int64_t *strides; /* in elements, as many as its allocated rank; NULL: row-major */
     const void *scalar;     /* scalar: its bytes */
     size_t scalar_size;
@@ -26,7 +31,7 @@ struct shape {
     int64_t sizes[LIMIT_RANK], strides[LIMIT_RANK];
 };
 
-/* One call: a shape for every parameter (rank 0 for others than tensors and outputs), and what expressions can name.
+/* One call: a shape for every parameter (rank 0 for scalars and pointers), and what expressions can name.
  * Owner: whoever initialised it; later calls borrow. */
 struct call {
     size_t n;
@@ -36,8 +41,9 @@ struct call {
     struct scope scope;
 };
 
-/* Check the arguments against the parameters and compute the outputs' shapes, in the order of params: an output's
- * expressions may name inputs, scalars and earlier outputs. INVALID_LAUNCH names the parameter. Zero sizes are fine. */
+/* Check the arguments against the parameters and compute the shapes of outputs and intermediates, in the order of
+ * params: their expressions may name inputs, scalars and what was computed before. INVALID_LAUNCH names the parameter.
+ * Zero sizes are fine. */
 int call_init(const struct fusion *fusion, const struct argument *arguments, size_t n_arguments, struct call *ret,
               struct error *error);
 void call_finish(struct call *call);

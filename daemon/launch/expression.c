@@ -280,3 +280,16 @@ int expression_evaluate(struct text text, const struct scope *scope, int64_t *re
     *ret = value;
     return 0;
 }
+
+bool expression_reads(struct text text, struct text scalar)
+{
+    struct parser parser = {.start = text.at, .at = text.at, .end = text.at + text.size};
+    while (parser.at < parser.end) {
+        struct text name = take_name(&parser);
+        if (name.size == 0)
+            parser.at++;
+        else if (same(name, scalar) && !take(&parser, ".") && !take(&parser, "("))
+            return true;
+    }
+    return false;
+}

@@ -42,4 +42,7 @@ struct scope {
  * by zero. */
 int expression_evaluate(struct text text, const struct scope *scope, int64_t *ret, struct error *error);
 
+/* Whether the text names this scalar: the name stands there, and is no tensor with a member nor a function. */
+bool expression_reads(struct text text, struct text scalar);
+
 #endif

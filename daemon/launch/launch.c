@@ -35,6 +35,44 @@ int launch_params_evaluate(const struct launch *launch, const struct scope *scop
     return 0;
 }
 
+static int settle(const char *what, int i, bool computed, bool force, int64_t given, int64_t *ret, struct error *error)
+{
+    static const char *const names[] = {".x", ".y", ".z", ""};
+    if (computed && !force && given != *ret)
+        return error_set(error, STATUS_INVALID_LAUNCH,
+                         "%s%s: %lld is given, but the fusion computes %lld (force launches with what is given)", what,
+                         names[i], (long long)given, (long long)*ret);
+    *ret = given;
+    return 0;
+}
+
+int launch_params_settle(const struct launch *launch, const struct scope *scope, const struct launch_override *override,
+                         struct launch_params *ret, struct error *error)
+{
+    struct launch_params params = {{1, 1, 1}, {1, 1, 1}, 0};
+    if (override->n_grid > 3 || override->n_block > 3)
+        return error_set(error, STATUS_INVALID_LAUNCH, "grid and block have at most 3 dimensions");
+    if (!launch && (override->n_grid == 0 || override->n_block == 0))
+        return error_set(error, STATUS_INVALID_LAUNCH,
+                         "the fusion does not say how to launch it, so grid and block must be given");
+    if (launch && launch_params_evaluate(launch, scope, &params, error) < 0)
+        return -1;
+    /* A dimension that is left out is 1, so what is given says all of grid or block. */
+    for (int i = 0; i < 3; i++) {
+        int64_t grid = (size_t)i < override->n_grid ? override->grid[i] : 1;
+        int64_t block = (size_t)i < override->n_block ? override->block[i] : 1;
+        if ((override->n_grid && settle("grid", i, launch, override->force, grid, &params.grid[i], error) < 0) ||
+            (override->n_block && settle("block", i, launch, override->force, block, &params.block[i], error) < 0))
+            return -1;
+    }
+    if (override->has_dynamic_shared_memory &&
+        settle("dynamic_shared_memory", 3, launch, override->force, override->dynamic_shared_memory,
+               &params.dynamic_shared_memory, error) < 0)
+        return -1;
+    *ret = params;
+    return 0;
+}
+
 static int read_attribute(const struct driver *driver, int device, int attribute, int64_t *ret, struct error *error)
 {
     int value;

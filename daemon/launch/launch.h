@@ -22,6 +22,20 @@ struct launch_limits {
 int launch_params_evaluate(const struct launch *launch, const struct scope *scope, struct launch_params *ret,
                            struct error *error);
 
+/* Launch parameters that the caller brings; what it leaves out is the fusion's, or 1. */
+struct launch_override {
+    const int64_t *grid, *block; /* n_grid, n_block of them: 0 to 3 */
+    size_t n_grid, n_block;
+    bool has_dynamic_shared_memory;
+    int64_t dynamic_shared_memory;
+    bool force; /* instead of what the fusion computes */
+};
+
+/* The fusion's launch parameters with the caller's: where both say something and it is not the same, INVALID_LAUNCH
+ * with both values, unless forced. `launch` may be NULL: then grid and block must come from the caller. */
+int launch_params_settle(const struct launch *launch, const struct scope *scope, const struct launch_override *override,
+                         struct launch_params *ret, struct error *error);
+
 int launch_limits_read(const struct driver *driver, int device, void *function, struct launch_limits *ret,
                        struct error *error);
 
