@@ -35,6 +35,9 @@ struct device_facts {
     unsigned driver;          /* 13000 is 13.0; 0: none */
 };
 
+/* The same as a message. */
+struct device device_describe(const struct device_facts *facts);
+
 /* The beginning of every back end's own struct. Owner: the executor's main. */
 struct backend {
     const struct device_ops *ops;
@@ -116,12 +119,14 @@ struct device_ops {
     int (*write)(struct device_stream *stream, uint64_t address, const void *from, uint64_t size, struct error *error);
     int (*read)(struct device_stream *stream, void *to, uint64_t address, uint64_t size, struct error *error);
     int (*fill)(struct device_stream *stream, uint64_t address, uint8_t value, uint64_t size, struct error *error);
+    /* Never calls back before it has returned. */
     void (*mark)(struct device_stream *stream, struct device_mark *mark);
 
     int (*stamp)(struct device_stream *stream, struct device_stamp **ret, struct error *error);
     int (*elapsed)(const struct device_stamp *from, const struct device_stamp *to, uint64_t *ret_ns,
                    struct error *error);
-    void (*stamp_destroy)(struct device_stamp *stamp); /* NULL is fine */
+    /* NULL is fine, and so is one that the stream has not reached. */
+    void (*stamp_destroy)(struct device_stamp *stamp);
 };
 
 /* Describe the devices of a kind without keeping them (for --probe): appended to ret. problem: a sentence when there is

@@ -1,0 +1,107 @@
+#include "daemon/executor/buffers.h"
+
+#include <stdlib.h>
+
+void buffers_init(struct buffers *buffers, struct backend *backend)
+{
+    *buffers = (struct buffers){.next = 1, .backend = backend};
+}
+
+void buffers_finish(struct buffers *buffers)
+{
+    while (buffers->by_number)
+        buffers_release(buffers, buffers->by_number);
+}
+
+static struct buffer *make(const struct buffers *buffers, struct error *error)
+{
+    if (HASH_COUNT(buffers->by_number) >= LIMIT_HANDLES) {
+        error_set(error, STATUS_BUSY, "the channel has %u buffers, the limit", LIMIT_HANDLES);
+        return NULL;
+    }
+    struct buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer)
+        error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a buffer");
+    return buffer;
+}
+
+static void add(struct buffers *buffers, struct buffer *buffer)
+{
+    buffer->number = buffers->next++;
+    buffers->bytes += buffer->memory.size;
+    HASH_ADD(hh, buffers->by_number, number, sizeof buffer->number, buffer);
+}
+
+int buffers_allocate(struct buffers *buffers, uint64_t size, bool exportable, struct buffer **ret, struct error *error)
+{
+    struct backend *backend = buffers->backend;
+    if (size == 0)
+        return error_set(error, STATUS_INVALID_FIELD, "size: 0; the least is 1 byte");
+    struct buffer *buffer = make(buffers, error);
+    if (!buffer)
+        return -1;
+    if (backend->ops->allocate(backend, size, exportable, &buffer->memory, error) < 0) {
+        free(buffer);
+        return -1;
+    }
+    add(buffers, buffer);
+    *ret = buffer;
+    return 0;
+}
+
+int buffers_import(struct buffers *buffers, const struct buffer_import_request *request, int fd, struct buffer **ret,
+                   struct error *error)
+{
+    struct backend *backend = buffers->backend;
+    bool by_handle = request->kind == MEMORY_KIND_IPC;
+    if (request->size == 0)
+        return error_set(error, STATUS_INVALID_FIELD, "size: 0; the least is 1 byte");
+    if (by_handle ? fd >= 0 || request->handle.size != 64 : fd < 0 || request->handle.at)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: %s", memory_kind_word((int)request->kind),
+                         by_handle ? "needs a handle of 64 bytes and no descriptor"
+                                   : "needs one descriptor (fds = 1) and no handle");
+    struct buffer *buffer = make(buffers, error);
+    if (!buffer)
+        return -1;
+    if (backend->ops->import(backend, request->kind, fd, request->handle, request->offset, request->size,
+                             &buffer->memory, error) < 0) {
+        free(buffer);
+        return -1;
+    }
+    buffer->imported = true;
+    add(buffers, buffer);
+    *ret = buffer;
+    return 0;
+}
+
+struct buffer *buffers_find(const struct buffers *buffers, uint64_t number, struct error *error)
+{
+    struct buffer *buffer;
+    HASH_FIND(hh, buffers->by_number, &number, sizeof number, buffer);
+    if (!buffer)
+        error_set(error, STATUS_UNKNOWN_HANDLE, "buffer: the channel has none with number %llu",
+                  (unsigned long long)number);
+    return buffer;
+}
+
+void buffers_forget(struct buffers *buffers, struct buffer *buffer)
+{
+    HASH_DEL(buffers->by_number, buffer);
+    buffers->bytes -= buffer->memory.size;
+    free(buffer);
+}
+
+void buffers_release(struct buffers *buffers, struct buffer *buffer)
+{
+    buffers->backend->ops->release(buffers->backend, &buffer->memory);
+    buffers_forget(buffers, buffer);
+}
+
+int buffer_check(const struct buffer *buffer, uint64_t offset, uint64_t size, struct error *error)
+{
+    if (offset <= buffer->memory.size && size <= buffer->memory.size - offset)
+        return 0;
+    return error_set(error, STATUS_INVALID_BUFFER, "buffer %llu: %llu bytes from byte %llu on, but it has %llu",
+                     (unsigned long long)buffer->number, (unsigned long long)size, (unsigned long long)offset,
+                     (unsigned long long)buffer->memory.size);
+}

@@ -1,0 +1,94 @@
+/* fusion.define: from a request to a fusion that can be launched. */
+#include "daemon/executor/process.h"
+#include "daemon/executor/requests.h"
+
+/* A define that waits for its kernel. */
+struct definition {
+    struct operation operation;
+    struct module_wait wait;
+    struct defined *defined; /* until it is the session's */
+};
+
+static void finish_definition(struct operation *operation)
+{
+    defined_destroy(container_of(operation, struct definition, operation)->defined);
+}
+
+/* Bind to the module, which has one user more for it, number it, answer. Takes the fusion over when it succeeds. */
+static int conclude(struct session *session, uint32_t id, struct defined *defined, struct module *module,
+                    uint64_t load_ns, struct error *error)
+{
+    if (defined_bind(defined, module, error) < 0) {
+        module_release(module);
+        return -1;
+    }
+    defined->number = session->next_fusion++;
+    HASH_ADD(hh, session->fusions, number, sizeof defined->number, defined);
+    const struct device_function *function = &defined->function;
+    struct fusion_define_reply reply = {
+        .fusion = defined->number,
+        .has_fusion = true,
+        .index_type = module->kernel.index_type,
+        .registers = function->registers,
+        .has_registers = function->registers > 0,
+        .static_shared_memory = function->static_shared_memory,
+        .has_static_shared_memory = true,
+        .max_threads = (uint64_t)function->limits.threads,
+        .has_max_threads = true,
+        .load_ns = load_ns,
+        .has_load_ns = true,
+    };
+    session_reply(session, id, METHOD_FUSION_DEFINE, &reply, NULL, 0);
+    return 0;
+}
+
+static void on_loaded(struct module_wait *wait, struct module *module, const struct error *failed)
+{
+    struct definition *definition = container_of(wait, struct definition, wait);
+    struct operation *operation = &definition->operation;
+    struct session *session = operation->session;
+    struct error error;
+    if (!module) {
+        session_fail(session, operation->id, failed);
+    } else if (conclude(session, operation->id, definition->defined, module, module->load_ns, &error) < 0) {
+        session_fail(session, operation->id, &error);
+    } else {
+        definition->defined = NULL;
+    }
+    operation_destroy(operation);
+}
+
+void request_define(struct session *session, const struct envelope *envelope)
+{
+    struct process *process = session->process;
+    struct defined *defined = NULL;
+    struct definition *definition = NULL;
+    struct error error;
+    uint8_t key[DIGEST_SIZE];
+    if (HASH_COUNT(session->fusions) >= LIMIT_HANDLES) {
+        error_set(&error, STATUS_BUSY, "the channel has %u fusions, the limit", LIMIT_HANDLES);
+        goto fail;
+    }
+    if (defined_create(envelope->body, &defined, key, &error) < 0)
+        goto fail;
+    struct module *module = modules_find(&process->modules, key);
+    if (module) {
+        if (conclude(session, envelope->id, defined, module, 0, &error) < 0)
+            goto fail;
+        return;
+    }
+    definition = operation_create(session, envelope->id, sizeof *definition, &error);
+    if (!definition)
+        goto fail;
+    definition->defined = defined;
+    definition->operation.finish = finish_definition;
+    definition->wait.done = on_loaded;
+    if (modules_load(&process->modules, key, &definition->wait, &error) == 0)
+        return;
+    defined = NULL; /* the operation's */
+fail:
+    session_fail(session, envelope->id, &error);
+    defined_destroy(defined);
+    if (definition)
+        operation_destroy(&definition->operation);
+}

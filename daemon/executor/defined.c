@@ -1,0 +1,198 @@
+#include "daemon/executor/defined.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/launch/expression.h"
+
+/* ---- checks ---- */
+
+static bool is_tensor(const struct param *param)
+{
+    return param->kind == PARAM_KIND_TENSOR || param->kind == PARAM_KIND_OUTPUT ||
+           param->kind == PARAM_KIND_INTERMEDIATE;
+}
+
+static const struct param *find_param(const struct fusion *fusion, struct text name)
+{
+    for (size_t i = 0; i < fusion->n_params; i++) {
+        if (text_is(fusion->params[i].name, name.at))
+            return &fusion->params[i];
+    }
+    return NULL;
+}
+
+static int check_params(const struct fusion *fusion, struct error *error)
+{
+    for (size_t i = 0; i < fusion->n_params; i++) {
+        const struct param *param = &fusion->params[i];
+        if (!is_tensor(param) && (param->rank || param->alloc_rank))
+            return error_set(error, STATUS_INVALID_FIELD, "params[%zu].rank: a %s has none", i,
+                             param_kind_word((int)param->kind));
+        if (find_param(fusion, param->name) != param)
+            return error_set(error, STATUS_INVALID_FIELD, "params[%zu].name: \"%.100s\" is there twice", i,
+                             param->name.at);
+        if (param->kind == PARAM_KIND_INTERMEDIATE && !fusion_intermediate(fusion, param))
+            return error_set(error, STATUS_INVALID_FIELD, "params[%zu]: the intermediate \"%.100s\" is not described",
+                             i, param->name.at);
+    }
+    return 0;
+}
+
+/* What is described by name must be a parameter of that kind, of that rank. */
+static int check_description(const struct fusion *fusion, const char *where, size_t number, struct text name,
+                             enum param_kind kind, size_t n_sizes, size_t n_strides, struct error *error)
+{
+    const struct param *param = find_param(fusion, name);
+    if (!param || param->kind != kind)
+        return error_set(error, STATUS_INVALID_FIELD, "%s[%zu].name: no parameter of kind %s is called \"%.100s\"",
+                         where, number, param_kind_word((int)kind), name.at);
+    size_t alloc_rank = param->has_alloc_rank ? param->alloc_rank : param->rank;
+    if (n_sizes != param->rank && n_sizes)
+        return error_set(error, STATUS_INVALID_FIELD, "%s[%zu].sizes: %zu, but parameter \"%.100s\" has rank %u", where,
+                         number, n_sizes, name.at, (unsigned)param->rank);
+    if (n_strides != alloc_rank && n_strides)
+        return error_set(error, STATUS_INVALID_FIELD,
+                         "%s[%zu].strides: %zu, but parameter \"%.100s\" has an allocated rank of %zu", where, number,
+                         n_strides, name.at, alloc_rank);
+    return 0;
+}
+
+static int check_descriptions(const struct fusion *fusion, struct error *error)
+{
+    for (size_t i = 0; i < fusion->n_outputs; i++) {
+        const struct output *output = &fusion->outputs[i];
+        if (check_description(fusion, "outputs", i, output->name, PARAM_KIND_OUTPUT, output->n_sizes, output->n_strides,
+                              error) < 0)
+            return -1;
+        const struct param *aliased = output->alias.at ? find_param(fusion, output->alias) : NULL;
+        if (output->alias.at && (!aliased || aliased->kind != PARAM_KIND_TENSOR))
+            return error_set(error, STATUS_INVALID_FIELD, "outputs[%zu].alias: no tensor is called \"%.100s\"", i,
+                             output->alias.at);
+    }
+    for (size_t i = 0; i < fusion->n_intermediates; i++) {
+        const struct intermediate *intermediate = &fusion->intermediates[i];
+        if (check_description(fusion, "intermediates", i, intermediate->name, PARAM_KIND_INTERMEDIATE,
+                              intermediate->n_sizes, intermediate->n_strides, error) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- which scalars decide about a launch ---- */
+
+static bool any_reads(const struct text *texts, size_t n, struct text scalar)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (expression_reads(texts[i], scalar))
+            return true;
+    }
+    return false;
+}
+
+static bool is_read(const struct fusion *fusion, struct text scalar)
+{
+    const struct launch *launch = fusion->launch;
+    bool read = launch &&
+                (any_reads(launch->grid, launch->n_grid, scalar) || any_reads(launch->block, launch->n_block, scalar) ||
+                 (launch->dynamic_shared_memory.at && expression_reads(launch->dynamic_shared_memory, scalar)));
+    for (size_t i = 0; i < fusion->n_outputs && !read; i++) {
+        const struct output *output = &fusion->outputs[i];
+        read =
+            any_reads(output->sizes, output->n_sizes, scalar) || any_reads(output->strides, output->n_strides, scalar);
+    }
+    for (size_t i = 0; i < fusion->n_intermediates && !read; i++) {
+        const struct intermediate *one = &fusion->intermediates[i];
+        read = any_reads(one->sizes, one->n_sizes, scalar) || any_reads(one->strides, one->n_strides, scalar);
+    }
+    return read;
+}
+
+/* ---- life ---- */
+
+static int fill(struct defined *defined, struct bytes params, uint8_t ret_key[DIGEST_SIZE], struct error *error)
+{
+    struct fusion_define_request define;
+    if (message_parse(&fusion_define_request_type, params.at, params.size, &defined->zone, &define, error) < 0)
+        return -1;
+    struct fusion *fusion = &defined->fusion;
+    fusion->params = define.params;
+    fusion->n_params = define.n_params;
+    fusion->outputs = define.outputs;
+    fusion->n_outputs = define.n_outputs;
+    fusion->intermediates = define.intermediates;
+    fusion->n_intermediates = define.n_intermediates;
+    fusion->launch = define.launch;
+    defined->entry = define.entry;
+    defined->label = define.label;
+    if (check_params(fusion, error) < 0 || check_descriptions(fusion, error) < 0)
+        return -1;
+    defined->reads = msgpack_zone_malloc(&defined->zone, fusion->n_params + 1);
+    if (!defined->reads)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", fusion->n_params);
+    for (size_t i = 0; i < fusion->n_params; i++)
+        defined->reads[i] = fusion->params[i].kind == PARAM_KIND_SCALAR && is_read(fusion, fusion->params[i].name);
+    memcpy(ret_key, define.key, DIGEST_SIZE);
+    return 0;
+}
+
+int defined_create(struct bytes params, struct defined **ret, uint8_t ret_key[DIGEST_SIZE], struct error *error)
+{
+    struct defined *defined = calloc(1, sizeof *defined);
+    if (!defined || !msgpack_zone_init(&defined->zone, 4096)) {
+        free(defined);
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a fusion");
+    }
+    entry_cache_init(&defined->entries);
+    if (fill(defined, params, ret_key, error) < 0) {
+        defined_destroy(defined);
+        return -1;
+    }
+    *ret = defined;
+    return 0;
+}
+
+void defined_destroy(struct defined *defined)
+{
+    if (!defined)
+        return;
+    entry_cache_finish(&defined->entries);
+    if (defined->module)
+        module_release(defined->module);
+    msgpack_zone_destroy(&defined->zone);
+    free(defined);
+}
+
+int defined_bind(struct defined *defined, struct module *module, struct error *error)
+{
+    const struct kernel *kernel = &module->kernel;
+    const struct kernel_entry *entry = NULL;
+    struct device_function function = {0};
+    for (size_t i = 0; i < kernel->n_entries && !entry; i++) {
+        if (!defined->entry.at || text_is(kernel->entries[i].name, defined->entry.at) ||
+            text_is(kernel->entries[i].lowered, defined->entry.at))
+            entry = &kernel->entries[i];
+    }
+    if (!entry)
+        return error_set(error, STATUS_NOT_FOUND, "entry: the kernel has none called \"%.200s\"",
+                         defined->entry.at ? defined->entry.at : "");
+    if (module->modules->backend->ops->find(module->device, entry->lowered.at, entry->name.at, &function, error) < 0)
+        return -1;
+    if (function.has_params && function.n_params != defined->fusion.n_params)
+        return error_set(error, STATUS_INVALID_LAUNCH, "params: %zu are described, but the kernel has %zu",
+                         defined->fusion.n_params, function.n_params);
+    defined->function = function;
+    defined->module = module;
+    if (!defined->label.at)
+        defined->label = kernel->label.at ? kernel->label : entry->name;
+    return 0;
+}
+
+const char *defined_show(const struct defined *defined, char *ret, size_t room)
+{
+    char label[128], key[17] = "";
+    for (int i = 0; defined->module && i < 8; i++)
+        snprintf(key + 2 * i, 3, "%02x", defined->module->key[i]);
+    snprintf(ret, room, "%s (%s)", text_show(defined->label, label, sizeof label), key);
+    return ret;
+}

@@ -1,0 +1,37 @@
+/* A fusion as a client defined it: a kernel's entry and how to launch it, with what earlier launches worked out. */
+#ifndef DAEMON_EXECUTOR_DEFINED_H
+#define DAEMON_EXECUTOR_DEFINED_H
+
+#include <uthash.h>
+
+#include "daemon/executor/entry_cache.h"
+#include "daemon/executor/modules.h"
+
+/* Owned by its session. */
+struct defined {
+    UT_hash_handle hh;
+    uint64_t number;
+    struct module *module; /* NULL until the kernel is loaded */
+    struct device_function function;
+    struct fusion fusion; /* params, outputs, intermediates and launch alone; texts in the zone */
+    struct text entry;    /* as it was asked for; absent: the first one */
+    struct text label;
+    bool *reads; /* per parameter: a scalar that some launch-time expression reads */
+    struct entry_cache entries;
+    msgpack_zone zone;
+};
+
+/* Read and check a fusion_define_request: ranks, names, what is described and what is not. The key is copied to
+ * ret_key. INVALID_FIELD, INVALID_LAUNCH. */
+int defined_create(struct bytes params, struct defined **ret, uint8_t ret_key[DIGEST_SIZE], struct error *error);
+/* NULL is fine. */
+void defined_destroy(struct defined *defined);
+
+/* Bind to a loaded module, of which it becomes the user it was given. NOT_FOUND when there is no such entry;
+ * INVALID_LAUNCH when the kernel has another number of parameters. On failure the module stays the caller's. */
+int defined_bind(struct defined *defined, struct module *module, struct error *error);
+
+/* "row_softmax" or the beginning of the key, for messages. Returns ret. */
+const char *defined_show(const struct defined *defined, char *ret, size_t room);
+
+#endif

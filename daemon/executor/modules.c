@@ -1,0 +1,148 @@
+#include "daemon/executor/modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void modules_init(struct modules *modules, struct backend *backend, struct front *front)
+{
+    *modules = (struct modules){.backend = backend, .front = front};
+    list_init(&modules->idle);
+}
+
+static void unload(struct module *module)
+{
+    struct modules *modules = module->modules;
+    HASH_DEL(modules->by_key, module);
+    list_remove(&module->idle);
+    if (module->device)
+        modules->backend->ops->unload(modules->backend, module->device);
+    msgpack_zone_destroy(&module->zone);
+    free(module);
+}
+
+void modules_finish(struct modules *modules)
+{
+    struct module *module, *next;
+    HASH_ITER(hh, modules->by_key, module, next)
+    unload(module);
+}
+
+/* ---- users ---- */
+
+static void use(struct module *module)
+{
+    if (module->users++ == 0 && !list_empty(&module->idle)) {
+        list_remove(&module->idle);
+        module->modules->idle_bytes -= module->size;
+    }
+}
+
+void module_release(struct module *module)
+{
+    struct modules *modules = module->modules;
+    if (--module->users > 0)
+        return;
+    list_push(&modules->idle, &module->idle);
+    modules->idle_bytes += module->size;
+    while (modules->idle_bytes > MODULES_IDLE_BYTES) {
+        struct module *oldest = container_of(modules->idle.next, struct module, idle);
+        modules->idle_bytes -= oldest->size;
+        unload(oldest);
+    }
+}
+
+struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE])
+{
+    struct module *module;
+    HASH_FIND(hh, modules->by_key, key, DIGEST_SIZE, module);
+    if (!module || !module->device)
+        return NULL;
+    use(module);
+    return module;
+}
+
+/* ---- loading ---- */
+
+/* The metadata outlives the reply that it came in. */
+static int keep_metadata(struct module *module, const struct kernel *kernel, struct error *error)
+{
+    msgpack_sbuffer packed;
+    struct kernel bare = *kernel;
+    bare.image = bare.ptx = (struct bytes){NULL, 0};
+    msgpack_sbuffer_init(&packed);
+    int status = message_pack(&kernel_type, &bare, &packed);
+    uint8_t *copy = status == 0 ? msgpack_zone_malloc(&module->zone, packed.size) : NULL;
+    if (copy) {
+        memcpy(copy, packed.data, packed.size);
+        status = message_parse(&kernel_type, copy, packed.size, &module->zone, &module->kernel, error);
+    } else {
+        status = error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a kernel");
+    }
+    msgpack_sbuffer_destroy(&packed);
+    return status;
+}
+
+static int load(struct module *module, const struct kernel *kernel, int image_fd, struct error *error)
+{
+    struct backend *backend = module->modules->backend;
+    bool for_host = kernel->image_kind == IMAGE_KIND_SHARED_OBJECT;
+    if (for_host != (backend->facts.kind == DEVICE_KIND_HOST))
+        return error_set(error, STATUS_LOAD_FAILED, "a kernel for %s cannot be loaded on %s", kernel->target.at,
+                         backend->facts.name.at);
+    if (keep_metadata(module, kernel, error) < 0)
+        return -1;
+    uint64_t start = uv_hrtime();
+    if (backend->ops->load(backend, kernel->image_kind, image_fd, (size_t)kernel->image_size,
+                           (unsigned)kernel->max_registers, &module->device, error) < 0)
+        return -1;
+    module->size = kernel->image_size;
+    module->load_ns = uv_hrtime() - start;
+    return 0;
+}
+
+static void on_fetched(struct fetch *fetch, const struct kernel *kernel, int image_fd, const struct error *failed)
+{
+    struct module *module = container_of(fetch, struct module, fetch);
+    struct error error = {0};
+    struct list *link;
+    if (failed)
+        error = *failed;
+    else
+        load(module, kernel, image_fd, &error);
+    if (module->device)
+        module->users++; /* while the waiters are told */
+    while ((link = list_pop(&module->waiters))) {
+        struct module_wait *wait = container_of(link, struct module_wait, link);
+        if (module->device)
+            module->users++;
+        wait->done(wait, module->device ? module : NULL, module->device ? NULL : &error);
+    }
+    if (module->device)
+        module_release(module);
+    else
+        unload(module);
+}
+
+int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct module_wait *wait, struct error *error)
+{
+    struct module *module;
+    HASH_FIND(hh, modules->by_key, key, DIGEST_SIZE, module);
+    if (module) {
+        list_push(&module->waiters, &wait->link);
+        return 0;
+    }
+    module = calloc(1, sizeof *module);
+    if (!module || !msgpack_zone_init(&module->zone, 4096)) {
+        free(module);
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to load a kernel");
+    }
+    memcpy(module->key, key, DIGEST_SIZE);
+    module->modules = modules;
+    module->fetch.done = on_fetched;
+    list_init(&module->idle);
+    list_init(&module->waiters);
+    list_push(&module->waiters, &wait->link);
+    HASH_ADD(hh, modules->by_key, key, DIGEST_SIZE, module);
+    front_fetch(modules->front, key, &module->fetch);
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* The kernels that are loaded on the device: one CudaExecutable, or host image, per key, shared by all clients. */
+#ifndef DAEMON_EXECUTOR_MODULES_H
+#define DAEMON_EXECUTOR_MODULES_H
+
+#include <uthash.h>
+
+#include "daemon/executor/device.h"
+#include "daemon/executor/front.h"
+
+/* Bytes of images that nobody uses any more and that stay loaded for whoever comes next. */
+#define MODULES_IDLE_BYTES (256u << 20)
+
+/* A loaded kernel. Owned by the modules; `users` of it may keep a pointer. */
+struct module {
+    UT_hash_handle hh;
+    uint8_t key[DIGEST_SIZE];
+    struct device_module *device; /* NULL while it is being fetched */
+    struct kernel kernel;         /* its metadata; texts in the zone */
+    msgpack_zone zone;
+    uint64_t size;
+    uint64_t load_ns;
+    size_t users;
+    struct list idle;    /* in modules->idle while it has no user */
+    struct list waiters; /* while it is being fetched */
+    struct fetch fetch;
+    struct modules *modules;
+};
+
+/* Embedded in whoever waits for a kernel. */
+struct module_wait {
+    struct list link;
+    /* Called once, on the loop. The module has the waiter as a user; NULL beside an error. */
+    void (*done)(struct module_wait *wait, struct module *module, const struct error *error);
+};
+
+/* Embedded in the executor. */
+struct modules {
+    struct backend *backend;
+    struct front *front;
+    struct module *by_key;
+    struct list idle; /* the longest unused first */
+    uint64_t idle_bytes;
+};
+
+void modules_init(struct modules *modules, struct backend *backend, struct front *front);
+/* Unload all; nobody waits or uses one any more. */
+void modules_finish(struct modules *modules);
+
+/* The module if it is loaded, with one user more, or NULL. */
+struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE]);
+/* Fetch and load one that was not found, together with whoever wants the same. OUT_OF_MEMORY, and then `done` is not
+ * called. */
+int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct module_wait *wait,
+                 struct error *error);
+/* One user less. */
+void module_release(struct module *module);
+
+#endif
