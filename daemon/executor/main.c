@@ -99,11 +99,16 @@ static int send_blocking(int fd, const struct executor_ready *ready)
 static int probe(int fd)
 {
     static struct device devices[64];
-    char problem[ERROR_TEXT] = "", other[ERROR_TEXT] = "";
-    struct executor_ready ready = {.protocol = EXECUTOR_PROTOCOL, .has_protocol = true, .devices = devices};
-    ready.n_devices = cuda_devices_probe(devices, 63, &ready.mps, problem);
-    ready.n_devices += host_devices_probe(devices + ready.n_devices, 1, other);
-    ready.error = text_of(problem[0] ? problem : other[0] ? other : NULL);
+    char no_cuda[ERROR_TEXT] = "", no_host[ERROR_TEXT] = "";
+    struct text problems[2];
+    struct executor_ready ready = {
+        .protocol = EXECUTOR_PROTOCOL, .has_protocol = true, .devices = devices, .problems = problems};
+    ready.n_devices = cuda_devices_probe(devices, 63, &ready.mps, no_cuda);
+    ready.n_devices += host_devices_probe(devices + ready.n_devices, 1, no_host);
+    if (no_cuda[0])
+        problems[ready.n_problems++] = text_of(no_cuda);
+    if (no_host[0])
+        problems[ready.n_problems++] = text_of(no_host);
     return send_blocking(fd, &ready);
 }
 

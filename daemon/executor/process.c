@@ -103,7 +103,8 @@ static void on_front_end(struct front *front, const struct error *reason)
 }
 
 /* Who has work under way: the only launch's stream, or NULL; and all of it in words. */
-static const struct stream *find_culprit(const struct process *process, uint64_t *ret_client, char *text, size_t room)
+static const struct stream *find_culprit(const struct process *process, const struct session **ret_client, char *text,
+                                         size_t room)
 {
     const struct stream *only = NULL;
     uint64_t launches = 0;
@@ -119,7 +120,7 @@ static const struct stream *find_culprit(const struct process *process, uint64_t
                 continue;
             launches += stream->launched - stream->completed;
             only = stream;
-            *ret_client = session->client;
+            *ret_client = session;
             int n = snprintf(text + used, room - used, "%s%s of client %llu", used ? ", " : "",
                              defined_show(stream->last, name, sizeof name), (unsigned long long)session->client);
             used = n > 0 && used + (size_t)n < room ? used + (size_t)n : room - 1;
@@ -132,15 +133,17 @@ static void on_lost(struct backend *backend, const struct error *error)
 {
     struct process *process = backend->owner;
     char under_way[200];
-    uint64_t client = 0;
+    const struct session *client = NULL;
     process->state = PROCESS_LOST;
     process->exit_code = EXECUTOR_EXIT_LOST;
     process->culprit = find_culprit(process, &client, under_way, sizeof under_way);
     error_set(&process->loss, error->code, "%.250s%s%s", error->text, under_way[0] ? "; under way: " : "", under_way);
     struct executor_fault fault = {.text = text_of(process->loss.text)};
     if (process->culprit) {
-        fault.client = client;
+        fault.client = client->client;
         fault.has_client = true;
+        fault.pid = client->pid;
+        fault.has_pid = true;
         memcpy(fault.key, process->culprit->last->module->key, sizeof fault.key);
         fault.has_key = true;
     }

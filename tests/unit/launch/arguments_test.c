@@ -205,7 +205,7 @@ Test(arguments, outputs_are_computed_from_inputs_scalars_and_earlier_outputs)
     expect_error(&fusion, arguments, 4, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH, "parameter b: size[1] is -1");
     fusion.n_outputs = 1;
     b_sizes[1] = TEXT_OF("1");
-    expect_error(&fusion, arguments, 4, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH, "parameter c: an output without");
+    expect_error(&fusion, arguments, 4, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH, "parameter c: it has no sizes");
 }
 
 Test(arguments, integer_scalars_keep_their_sign)
