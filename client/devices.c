@@ -3,13 +3,8 @@
 
 #include "client/connection.h"
 #include "client/device.h"
+#include "client/device_list.h"
 #include "client/error.h"
-
-/* Owner: the caller of fusiond_devices. */
-struct fusiond_device_list {
-    msgpack_zone *zone;
-    struct devices_reply message;
-};
 
 static const char *or_empty(const char *text)
 {

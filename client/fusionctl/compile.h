@@ -32,7 +32,7 @@ struct compile_settings {
         "deadline", required_argument, NULL, 'd'                                                                       \
     }
 #define COMPILE_HELP                                                                                                   \
-    "  -t, --target T        sm_90a, compute_80, cc_9.0, … (default: the file's, else the local device's)\n"         \
+    "  -t, --target T        sm_90a, compute_80, cc_9.0, host, … (default: the file's, else the device's)\n"         \
     "      --block-size N    threads per block that the registers must suffice for\n"                                  \
     "      --max-registers N registers per thread, 1 to 255\n"                                                         \
     "      --index-type I    int32 or int64\n"                                                                         \

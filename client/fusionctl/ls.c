@@ -2,70 +2,29 @@
 #include <string.h>
 
 #include "client/fusionctl/print.h"
+#include "client/fusionctl/table.h"
 #include "client/fusionctl/verbs.h"
 #include "client/list.h"
 
-#define COLUMNS 8
-
-/* What one kernel shows in the table; texts that need room are in `rooms`. */
-static void cells_of(const struct fusiond_summary *row, char rooms[4][PRINT_ROOM], const char *ret[COLUMNS])
+static void fill_row(const void *data, size_t index, struct table_row *row)
 {
-    snprintf(rooms[0], PRINT_ROOM, "%.12s", row->key);
-    if (row->max_registers)
-        snprintf(rooms[1], PRINT_ROOM, "%u", row->max_registers);
-    else
-        snprintf(rooms[1], PRINT_ROOM, "-");
-    ret[0] = rooms[0];
-    ret[1] = *row->label ? row->label : *row->entry ? row->entry : "-";
-    ret[2] = row->target;
-    ret[3] = *row->index_type ? row->index_type : "-";
-    ret[4] = rooms[1];
-    ret[5] = print_size(row->image_size, rooms[2]);
-    ret[6] = row->compile_ns ? print_time(row->compile_ns, rooms[3]) : "-";
-    ret[7] = NULL; /* the age, printed last and not measured */
-}
-
-/* Columns a text takes: bytes that do not continue a UTF-8 character. */
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
-static void print_cell(const char *text, size_t width, const char *end)
-{
-    printf("%s%*s%s", text, (int)(width - width_of(text)), "", end);
+    struct fusiond_summary summary = fusiond_kernel_list_at(data, index);
+    snprintf(row->rooms[0], TABLE_CELL, "%.12s", summary.key);
+    snprintf(row->rooms[4], TABLE_CELL, "%u", summary.max_registers);
+    row->cells[0] = row->rooms[0];
+    row->cells[1] = *summary.label ? summary.label : *summary.entry ? summary.entry : "-";
+    row->cells[2] = summary.target;
+    row->cells[3] = *summary.index_type ? summary.index_type : "-";
+    row->cells[4] = summary.max_registers ? row->rooms[4] : "-";
+    row->cells[5] = print_size(summary.image_size, row->rooms[5]);
+    row->cells[6] = summary.compile_ns ? print_time(summary.compile_ns, row->rooms[6]) : "-";
+    row->cells[7] = print_age(summary.created_unix_s, row->rooms[7]);
 }
 
 static void print_table(const struct fusiond_kernel_list *list)
 {
-    static const char *const titles[COLUMNS] = {"KEY", "LABEL", "TARGET", "INDEX", "REGS", "SIZE", "COMPILE", "AGE"};
-    char rooms[4][PRINT_ROOM], age[PRINT_ROOM];
-    const char *cells[COLUMNS];
-    size_t widths[COLUMNS];
-    size_t n = fusiond_kernel_list_count(list);
-    for (size_t c = 0; c < COLUMNS; c++)
-        widths[c] = strlen(titles[c]);
-    for (size_t i = 0; i < n; i++) {
-        struct fusiond_summary row = fusiond_kernel_list_at(list, i);
-        cells_of(&row, rooms, cells);
-        for (size_t c = 0; c + 1 < COLUMNS; c++)
-            widths[c] = width_of(cells[c]) > widths[c] ? width_of(cells[c]) : widths[c];
-    }
-    bool colours = print_colours(stdout);
-    fputs(colours ? "\033[1m" : "", stdout);
-    for (size_t c = 0; c + 1 < COLUMNS; c++)
-        print_cell(titles[c], widths[c], "  ");
-    printf("%s%s\n", titles[COLUMNS - 1], colours ? "\033[0m" : "");
-    for (size_t i = 0; i < n; i++) {
-        struct fusiond_summary row = fusiond_kernel_list_at(list, i);
-        cells_of(&row, rooms, cells);
-        for (size_t c = 0; c + 1 < COLUMNS; c++)
-            print_cell(cells[c], widths[c], "  ");
-        puts(print_age(row.created_unix_s, age));
-    }
+    static const char *const titles[] = {"KEY", "LABEL", "TARGET", "INDEX", "REGS", "SIZE", "COMPILE", "AGE"};
+    table_print(titles, 8, fusiond_kernel_list_count(list), fill_row, list);
 }
 
 static void print_json(const struct fusiond_kernel_list *list)

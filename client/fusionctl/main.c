@@ -6,7 +6,7 @@
 
 /* To add a verb, also give it a file and name it in verbs.h, README.md and the tests. */
 static const struct verb *const verbs[] = {
-    &verb_ping, &verb_stats, &verb_compile, &verb_ls, &verb_show, &verb_get, &verb_run,
+    &verb_ping, &verb_stats, &verb_devices, &verb_compile, &verb_ls, &verb_show, &verb_get, &verb_run,
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 
@@ -16,7 +16,7 @@ static void print_help(FILE *out)
     for (size_t i = 0; i < N_VERBS; i++)
         fprintf(out, "  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n`fusionctl VERB --help` tells more. Exit codes: 0 done, 1 failed, 2 usage, 3 the daemon cannot be\n"
-          "reached, 4 no CUDA device.\n",
+          "reached, 4 no such device.\n",
           out);
 }
 

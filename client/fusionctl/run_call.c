@@ -17,23 +17,37 @@ static const char *find_override(const char *const *overrides, size_t n, struct 
     return found;
 }
 
-/* Every override must name a parameter of its kind, or it would be ignored in silence. */
-static int check_names(const struct fusion *fusion, const char *const *overrides, size_t n, enum param_kind kind,
-                       struct error *error)
+/* Every item must name a parameter of its kind, or it would be ignored in silence. */
+static int check_names(const struct fusion *fusion, const char *const *items, size_t n, enum param_kind kind,
+                       const char *option, const char *what, struct error *error)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t size = strcspn(overrides[i], "=");
+        size_t size = strcspn(items[i], "=");
         bool found = false;
-        for (size_t p = 0; p < fusion->n_params && overrides[i][size]; p++) {
-            struct text name = {overrides[i], size};
+        for (size_t p = 0; p < fusion->n_params && items[i][size]; p++) {
+            struct text name = {items[i], size};
             found |= fusion->params[p].kind == kind && text_is(name, fusion->params[p].name.at);
         }
-        if (!found)
-            return error_set(error, STATUS_INVALID_FIELD, "--%s %s: must be NAME=VALUE with the name of a %s",
-                             kind == PARAM_KIND_SCALAR ? "scalar" : "tensor", overrides[i],
-                             kind == PARAM_KIND_SCALAR ? "scalar" : "tensor");
+        if (!found) {
+            const char *word = kind == PARAM_KIND_OUTPUT   ? "an output"
+                               : kind == PARAM_KIND_SCALAR ? "a scalar"
+                                                           : "a tensor";
+            return error_set(error, STATUS_INVALID_FIELD, "--%s %s: must be NAME=%s with the name of %s", option,
+                             items[i], what, word);
+        }
     }
     return 0;
+}
+
+const char *run_files_find(const struct run_files *files, struct text name)
+{
+    return find_override(files->items, files->n, name);
+}
+
+int run_files_check(const struct run_files *files, const struct fusion *fusion, enum param_kind kind,
+                    const char *option, struct error *error)
+{
+    return check_names(fusion, files->items, files->n, kind, option, "FILE", error);
 }
 
 /* ---- scalars ---- */
@@ -145,8 +159,10 @@ int run_call_init(struct fusiond_fusion *fusion, const struct run_overrides *ove
     struct scope_scalar *scalars = NULL;
     int result = -1;
     if (!run.message ||
-        check_names(run.message, overrides->tensors, overrides->n_tensors, PARAM_KIND_TENSOR, error) < 0 ||
-        check_names(run.message, overrides->scalars, overrides->n_scalars, PARAM_KIND_SCALAR, error) < 0)
+        check_names(run.message, overrides->tensors, overrides->n_tensors, PARAM_KIND_TENSOR, "tensor", "SIZES",
+                    error) < 0 ||
+        check_names(run.message, overrides->scalars, overrides->n_scalars, PARAM_KIND_SCALAR, "scalar", "VALUE",
+                    error) < 0)
         return -1;
     run.n = run.message->n_params;
     run.arguments = calloc(run.n + 1, sizeof *run.arguments);

@@ -13,6 +13,18 @@ struct run_overrides {
     size_t n_tensors, n_scalars;
 };
 
+/* "x=x.npy" from the command line: the files of some tensors. */
+struct run_files {
+    const char *items[MAX_OVERRIDES];
+    size_t n;
+};
+
+/* The file of this name; the last one wins. NULL: none. */
+const char *run_files_find(const struct run_files *files, struct text name);
+/* Every item must be NAME=FILE with the name of a parameter of that kind; `option` is its name for the error. */
+int run_files_check(const struct run_files *files, const struct fusion *fusion, enum param_kind kind,
+                    const char *option, struct error *error);
+
 /* Owner: the verb. */
 struct run_call {
     const struct fusion *message; /* the fusion's; not to be changed meanwhile */

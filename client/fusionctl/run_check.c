@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/fusionctl/data_file.h"
 #include "client/fusionctl/elements.h"
 #include "client/fusionctl/reference.h"
+#include "client/fusionctl/walk.h"
 
 typedef int reference_function(const struct reference_call *call);
 
@@ -36,49 +38,73 @@ static struct tolerance tolerance_of(const struct fusiond_fusion *fusion, const 
     return tolerance;
 }
 
-/* ---- walking a tensor in row-major order ---- */
+/* ---- comparing ---- */
 
-struct walk {
+/* What an output should be: numbers in row-major order, or, when `shape` is there, as its strides say. */
+struct wanted {
+    enum dtype dtype;
+    const void *elements;
     const struct shape *shape;
-    int64_t index[LIMIT_RANK];
-    int64_t offset; /* in elements */
+    const char *who; /* whose NaN is an error; NULL: nobody's */
 };
 
-static void step(struct walk *walk)
+/* 0 when both are the same, be they infinite or NaN; NaN when one of them is. */
+static double difference_of(double got, double want)
 {
-    for (unsigned i = walk->shape->rank; i-- > 0;) {
-        int64_t stride = i < walk->shape->alloc_rank ? walk->shape->strides[i] : 0;
-        walk->offset += stride;
-        if (++walk->index[i] < walk->shape->sizes[i])
-            return;
-        walk->offset -= stride * walk->shape->sizes[i];
-        walk->index[i] = 0;
-    }
+    return got == want || (isnan(got) && isnan(want)) ? 0.0 : fabs(got - want);
 }
 
-static void print_index(const struct walk *walk, char *room, size_t size)
+static int compare_output(const struct run_call *run, const struct run_data *data, size_t i,
+                          const struct wanted *wanted, struct tolerance tolerance, struct run_verdict *verdict,
+                          struct error *error)
 {
-    size_t used = 0;
-    room[0] = '\0';
-    for (unsigned i = 0; i < walk->shape->rank && used < size; i++)
-        used += (size_t)snprintf(room + used, size - used, "%s%lld", i ? ", " : "", (long long)walk->index[i]);
+    const struct param *param = &run->message->params[i];
+    struct walk walk = {.shape = &run->call.shapes[i]};
+    unsigned parts = elements_parts(param->dtype);
+    size_t n = (size_t)data->tensors[i].elements * parts;
+    char index[128];
+    for (size_t e = 0; e < n; e++) {
+        size_t at = (size_t)walk.offset * parts + e % parts;
+        double got = elements_get(param->dtype, data->tensors[i].bytes, at);
+        double want = elements_get(wanted->dtype, wanted->elements, wanted->shape ? at : e);
+        if (isnan(want) && wanted->who) {
+            walk_print(&walk, index, sizeof index);
+            return error_set(error, STATUS_INVALID_FILE, "%s gives no number for %s[%s]", wanted->who, param->name.at,
+                             index);
+        }
+        double difference = difference_of(got, want);
+        double allowed = isfinite(want) ? tolerance.absolute + tolerance.relative * fabs(want) : 0.0;
+        /* Written so that a NaN is a mismatch. */
+        if (!(difference <= allowed)) {
+            walk_print(&walk, index, sizeof index);
+            if (verdict->mismatches++ == 0)
+                snprintf(verdict->first, sizeof verdict->first, "%s[%s] is %.9g and should be %.9g", param->name.at,
+                         index, got, want);
+        }
+        if (difference > verdict->worst || isnan(difference))
+            verdict->worst = difference;
+        if (e % parts + 1 == parts)
+            walk_step(&walk);
+    }
+    verdict->checked += n;
+    return 0;
 }
 
 /* ---- the reference ---- */
 
 /* All tensors as doubles; outputs are NaN. */
-static int convert(const struct run_call *run, const struct run_device *device, struct reference_tensor *tensors,
+static int convert(const struct run_call *run, const struct run_data *data, struct reference_tensor *tensors,
                    struct error *error)
 {
     size_t at = 0;
     for (size_t i = 0; i < run->n; i++) {
         const struct param *param = &run->message->params[i];
-        const struct run_buffer *buffer = &device->buffers[i];
+        const struct run_tensor *tensor = &data->tensors[i];
         if (param->kind != PARAM_KIND_TENSOR && param->kind != PARAM_KIND_OUTPUT)
             continue;
         struct walk walk = {.shape = &run->call.shapes[i]};
         unsigned parts = elements_parts(param->dtype);
-        size_t n = (size_t)buffer->elements * parts;
+        size_t n = (size_t)tensor->elements * parts;
         double *values = malloc((n + 1) * sizeof *values);
         if (!values)
             return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu numbers", n);
@@ -89,9 +115,9 @@ static int convert(const struct run_call *run, const struct run_device *device, 
                 values[e] = (double)NAN;
                 continue;
             }
-            values[e] = elements_get(param->dtype, buffer->host, (size_t)walk.offset * parts + e % parts);
+            values[e] = elements_get(param->dtype, tensor->bytes, (size_t)walk.offset * parts + e % parts);
             if (e % parts + 1 == parts)
-                step(&walk);
+                walk_step(&walk);
         }
     }
     return 0;
@@ -108,53 +134,18 @@ static size_t convert_scalars(const struct run_call *run, struct reference_scala
     return n;
 }
 
-/* ---- comparing ---- */
-
-static int compare_output(const struct run_call *run, const struct run_device *device, size_t i,
-                          const struct reference_tensor *wanted, struct tolerance tolerance,
-                          struct run_verdict *verdict, struct error *error)
-{
-    const struct param *param = &run->message->params[i];
-    struct walk walk = {.shape = &run->call.shapes[i]};
-    unsigned parts = elements_parts(param->dtype);
-    size_t n = (size_t)device->buffers[i].elements * parts;
-    char index[128];
-    for (size_t e = 0; e < n; e++) {
-        double want = wanted->values[e];
-        double got = elements_get(param->dtype, device->buffers[i].host, (size_t)walk.offset * parts + e % parts);
-        if (isnan(want)) {
-            print_index(&walk, index, sizeof index);
-            return error_set(error, STATUS_INVALID_FILE, "the reference gives no number for %s[%s]", param->name.at,
-                             index);
-        }
-        double difference = got == want ? 0.0 : fabs(got - want);
-        /* Written so that a NaN is a mismatch. */
-        if (!(difference <= tolerance.absolute + tolerance.relative * fabs(want))) {
-            print_index(&walk, index, sizeof index);
-            if (verdict->mismatches++ == 0)
-                snprintf(verdict->first, sizeof verdict->first, "%s[%s] is %.9g and should be %.9g", param->name.at,
-                         index, got, want);
-        }
-        if (difference > verdict->worst || isnan(difference))
-            verdict->worst = difference;
-        if (e % parts + 1 == parts)
-            step(&walk);
-    }
-    verdict->checked += n;
-    return 0;
-}
-
-static int compare_all(const struct fusiond_fusion *fusion, const struct run_call *run, const struct run_device *device,
-                       const struct reference_tensor *tensors, struct run_verdict *verdict, struct error *error)
+static int compare_with_reference(const struct fusiond_fusion *fusion, const struct run_call *run,
+                                  const struct run_data *data, const struct reference_tensor *tensors,
+                                  struct run_verdict *verdict, struct error *error)
 {
     size_t at = 0;
     for (size_t i = 0; i < run->n; i++) {
         const struct param *param = &run->message->params[i];
         if (param->kind != PARAM_KIND_TENSOR && param->kind != PARAM_KIND_OUTPUT)
             continue;
-        const struct reference_tensor *tensor = &tensors[at++];
+        const struct wanted wanted = {.dtype = DTYPE_FLOAT64, .elements = tensors[at++].values, .who = "the reference"};
         if (param->kind == PARAM_KIND_OUTPUT &&
-            compare_output(run, device, i, tensor, tolerance_of(fusion, param->name.at), verdict, error) < 0)
+            compare_output(run, data, i, &wanted, tolerance_of(fusion, param->name.at), verdict, error) < 0)
             return -1;
     }
     return 0;
@@ -177,34 +168,71 @@ static reference_function *load_reference(const char *path, struct error *error)
     return function;
 }
 
-int run_check(const char *reference, const struct fusiond_fusion *fusion, const struct run_call *run,
-              const struct run_device *device, struct run_verdict *ret, struct error *error)
+int run_check_reference(const char *path, const struct fusiond_fusion *fusion, const struct run_call *run,
+                        const struct run_data *data, struct run_verdict *verdict, struct error *error)
 {
-    struct run_verdict verdict = {0};
     int result = -1;
-    reference_function *function = load_reference(reference, error);
+    reference_function *function = load_reference(path, error);
     if (!function)
         return -1;
     struct reference_tensor *tensors = calloc(run->n + 1, sizeof *tensors);
     struct reference_scalar *scalars = calloc(run->n + 1, sizeof *scalars);
     if (!tensors || !scalars) {
         error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", run->n);
-    } else if (convert(run, device, tensors, error) == 0) {
+    } else if (convert(run, data, tensors, error) == 0) {
         struct reference_call call = {.tensors = tensors, .scalars = scalars};
         call.n_scalars = (unsigned)convert_scalars(run, scalars);
         while (tensors[call.n_tensors].name)
             call.n_tensors++;
         int refused = function(&call);
         if (refused)
-            error_set(error, STATUS_INVALID_FILE, "%s returned %d", reference, refused);
+            error_set(error, STATUS_INVALID_FILE, "%s returned %d", path, refused);
         else
-            result = compare_all(fusion, run, device, tensors, &verdict, error);
+            result = compare_with_reference(fusion, run, data, tensors, verdict, error);
     }
     for (size_t i = 0; tensors && i < run->n; i++)
         free(tensors[i].values);
     free(tensors);
     free(scalars);
-    if (result == 0)
-        *ret = verdict;
     return result;
+}
+
+/* ---- against files, and another device ---- */
+
+int run_check_files(const struct run_files *files, const struct fusiond_fusion *fusion, const struct run_call *run,
+                    const struct run_data *data, struct run_verdict *verdict, struct error *error)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < run->n; i++) {
+        const struct param *param = &run->message->params[i];
+        const struct shape *shape = &run->call.shapes[i];
+        const char *path = param->kind == PARAM_KIND_OUTPUT ? run_files_find(files, param->name) : NULL;
+        struct data_file file;
+        if (!path)
+            continue;
+        if (data_file_read(path, param->dtype, shape->sizes, shape->rank, &file, error) < 0)
+            return error_wrap(error, "output %s", param->name.at);
+        const struct wanted wanted = {.dtype = file.dtype, .elements = file.elements};
+        if (elements_parts(file.dtype) != elements_parts(param->dtype))
+            result = error_set(error, STATUS_INVALID_FILE, "%s: its elements are %s, output %s's %s", path,
+                               dtype_word((int)file.dtype), param->name.at, dtype_word((int)param->dtype));
+        else
+            result = compare_output(run, data, i, &wanted, tolerance_of(fusion, param->name.at), verdict, error);
+        data_file_finish(&file);
+    }
+    return result;
+}
+
+int run_check_data(const struct fusiond_fusion *fusion, const struct run_call *run, const struct run_data *data,
+                   const struct run_data *other, struct run_verdict *verdict, struct error *error)
+{
+    for (size_t i = 0; i < run->n; i++) {
+        const struct param *param = &run->message->params[i];
+        const struct wanted wanted = {
+            .dtype = param->dtype, .elements = other->tensors[i].bytes, .shape = &run->call.shapes[i]};
+        if (param->kind == PARAM_KIND_OUTPUT &&
+            compare_output(run, data, i, &wanted, tolerance_of(fusion, param->name.at), verdict, error) < 0)
+            return -1;
+    }
+    return 0;
 }

@@ -1,47 +1,44 @@
-/* Device memory and timing for `fusionctl run`. */
+/* Where `fusionctl run` launches: a CUDA context of this process, or a device of the daemon. */
 #ifndef CLIENT_FUSIONCTL_RUN_DEVICE_H
 #define CLIENT_FUSIONCTL_RUN_DEVICE_H
 
-#include "client/fusionctl/run_call.h"
-#include "daemon/launch/driver.h"
+#include "client/fusionctl/run_data.h"
 
-/* A tensor's memory on both sides. */
-struct run_buffer {
-    uint64_t address;
-    size_t size;      /* bytes; 0 for an empty tensor or another parameter */
-    uint8_t *host;    /* inputs: what was copied to the device; outputs: filled by run_device_read */
-    int64_t elements; /* logical ones */
+struct run_device;
+
+/* Called in this order, each once, but time any number of times. */
+struct run_device_ops {
+    int (*load)(struct run_device *device, struct fusiond_fusion *fusion, const struct fusiond_kernel *kernel,
+                struct error *error);
+    /* Memory for the call, with the inputs. Both stay the caller's and must outlive the device. */
+    int (*place)(struct run_device *device, struct run_call *call, const struct run_data *data, struct error *error);
+    /* Launch once, on outputs with all bits set (NaN), and wait. */
+    int (*launch)(struct run_device *device, struct fusiond_launch *ret, struct error *error);
+    /* Copy all outputs back. */
+    int (*read)(struct run_device *device, struct run_data *data, struct error *error);
+    /* Launch n times back to back and give the device times of each, ascending. */
+    int (*time)(struct run_device *device, unsigned n, uint64_t *ret_ns, struct error *error);
+    void (*destroy)(struct run_device *device);
 };
 
-/* The primary context of a device, current in this thread until finish. Owner: the verb. */
+/* The beginning of both. Owner: the verb. */
 struct run_device {
-    const struct driver *driver;
-    int device;
-    void *context;
+    const struct run_device_ops *ops;
     char name[128];
-    size_t n;
-    struct run_buffer *buffers; /* one per parameter */
+    const char *target; /* what to compile for; NULL: what the fusion or the local device says */
 };
 
-/* -1 with NO_DRIVER when there is no driver or no such device. */
-int run_device_init(int ordinal, struct run_device *ret, struct error *error);
-void run_device_finish(struct run_device *device);
+/* The primary context of a device, current in this thread until it is destroyed. NO_DRIVER. */
+int run_local_open(int ordinal, struct run_device **ret, struct error *error);
 
-/* Allocate every tensor: inputs with random numbers that follow from the seed, outputs with all bits set (NaN, -1).
- * Fills in the addresses of the call's arguments. */
-int run_device_fill(struct run_device *device, struct run_call *run, uint64_t seed, struct error *error);
-
-/* Copy an output back, all of its memory. */
-int run_device_read(struct run_device *device, size_t param, struct error *error);
-
-int run_device_wait(struct run_device *device, struct error *error);
-
-/* Launch n times back to back and give the device times between the launches' ends, in nanoseconds, ascending. */
-struct run_launcher {
-    int (*launch)(void *data, struct error *error);
-    void *data;
-};
-int run_device_time(struct run_device *device, const struct run_launcher *launcher, size_t n, uint64_t *ret_ns,
+/* As fusiond_device_open. */
+int run_daemon_open(struct fusiond_connection *connection, const char *name, struct run_device **ret,
                     struct error *error);
+
+/* What the library said, for our own. Returns -1. */
+int run_error(const struct fusiond_error *from, struct error *ret);
+
+/* Ascending. */
+void run_sort_times(uint64_t *times, size_t n);
 
 #endif

@@ -52,6 +52,7 @@ int fail(const struct fusiond_error *error)
     case FUSIOND_DISCONNECTED:
         return EXIT_UNREACHABLE;
     case FUSIOND_NO_DRIVER:
+    case FUSIOND_NO_DEVICE:
         return EXIT_NO_DEVICE;
     default:
         return EXIT_FAILED;

@@ -326,6 +326,51 @@ Test(fusionctl, run_finds_one_wrong_number)
     expect_out("WRONG, 1 of 6700 numbers; first out[66, 99] is");
 }
 
+/* 100x67 floats into a file, or their transpose; the last is off by `add`. */
+static void write_floats(const char *path, bool transposed, float add)
+{
+    FILE *out = fopen(path, "w");
+    cr_assert_not_null(out);
+    for (int i = 0; i < 6700; i++) {
+        float value = (float)(transposed ? i % 100 * 67 + i / 100 : i) + (i == 6699 ? add : 0);
+        cr_assert_eq(fwrite(&value, sizeof value, 1, out), 1);
+    }
+    fclose(out);
+}
+
+Test(fusionctl, run_takes_inputs_from_files_and_checks_outputs_against_them)
+{
+    char in[256], out[256];
+    snprintf(in, sizeof in, "x=%s/x.bin", the_daemon.directory);
+    snprintf(out, sizeof out, "out=%s/out.bin", the_daemon.directory);
+    write_floats(in + 2, false, 0);
+    write_floats(out + 4, true, 0);
+    RUN_TRANSPOSE(NULL, "--input", in, "--check", out, "--reference", TRANSPOSE_REFERENCE);
+    expect_status(0);
+    expect_out("against reference all 6700 numbers are right, largest difference 0");
+    expect_out("against files     all 6700 numbers are right, largest difference 0");
+    expect_out("right, all 13400 numbers");
+    /* One number too large. */
+    write_floats(out + 4, true, 0.5f);
+    RUN_TRANSPOSE(NULL, "--input", in, "--check", out);
+    expect_status(1);
+    expect_out("WRONG, 1 of 6700 numbers; first out[66, 99] is 6699 and should be 6699.5");
+    RUN_TRANSPOSE(NULL, "--input", in, "--check", out, "--json");
+    expect_status(1);
+    json_t *report = json_loads(output.out, 0, NULL), *check;
+    cr_assert_not_null(report, "%s", output.out);
+    check = json_array_get(json_object_get(report, "checks"), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(check, "against")), "files");
+    cr_assert_eq(json_integer_value(json_object_get(check, "mismatches")), 1);
+    cr_assert_eq(json_real_value(json_object_get(check, "largest_difference")), 0.5);
+    cr_assert(strstr(json_string_value(json_object_get(check, "first")), "out[66, 99]"));
+    json_decref(report);
+    RUN_TRANSPOSE(NULL, "--tensor", "x=4x4", "--input", in);
+    expect_status(1);
+    expect_err("tensor x: ");
+    expect_err("26800 bytes of elements; a tensor of these sizes in float32 has 64");
+}
+
 Test(fusionctl, run_says_what_the_driver_says)
 {
     RUN_TRANSPOSE("FAKE_CUDA_FAIL=cuLaunchKernel:719", "--reference", TRANSPOSE_REFERENCE);
@@ -365,7 +410,15 @@ Test(fusionctl, run_refuses_what_it_does_not_know)
     RUN_TRANSPOSE(NULL, "--reference", "/nonexistent.so");
     expect_status(1);
     expect_err("/nonexistent.so");
-    RUN(the_daemon, "run", FUSION("transpose"));
+    RUN_TRANSPOSE(NULL, "--input", "out=x.npy");
+    expect_status(1);
+    expect_err("--input out=x.npy: must be NAME=FILE with the name of a tensor");
+    RUN_TRANSPOSE(NULL, "--check", "x=x.npy");
+    expect_status(1);
+    expect_err("--check x=x.npy: must be NAME=FILE with the name of an output");
+    RUN_TRANSPOSE(NULL, "--device", "host");
+    expect_status(2);
+    RUN_TRANSPOSE(NULL, "--compare", "host");
     expect_status(2);
 }
 
@@ -375,10 +428,14 @@ Test(fusionctl, run_refuses_what_it_does_not_know)
 
 Test(alone, every_verb_has_help_and_says_when_nobody_answers)
 {
-    static const char *const verbs[][3] = {
-        {"ping", NULL},          {"stats", NULL},     {"ls", NULL},
-        {"show", "ab", NULL},    {"get", "ab", NULL}, {"compile", FUSION("transpose"), NULL},
-        {"run", "--local", NULL}};
+    static const char *const verbs[][3] = {{"ping", NULL},
+                                           {"stats", NULL},
+                                           {"devices", NULL},
+                                           {"ls", NULL},
+                                           {"show", "ab", NULL},
+                                           {"get", "ab", NULL},
+                                           {"compile", FUSION("transpose"), NULL},
+                                           {"run", "--local", NULL}};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         ALONE(verbs[i][0], "--help");
         expect_status(0);
@@ -413,5 +470,5 @@ Test(alone, wrong_usage_exits_with_2)
     }
     ALONE("--help");
     expect_status(0);
-    expect_out("4 no CUDA device");
+    expect_out("4 no such device");
 }

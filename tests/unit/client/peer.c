@@ -173,6 +173,13 @@ void peer_fail(struct peer *peer, uint32_t id, const struct failure *failure)
     msgpack_sbuffer_destroy(&out);
 }
 
+void peer_swap(struct peer *peer)
+{
+    int fd = peer->fd;
+    peer->fd = peer->daemon;
+    peer->daemon = fd;
+}
+
 int peer_take_fd(struct peer *peer)
 {
     assert(peer->n_fds == 1);

@@ -44,6 +44,8 @@ void peer_hang_up(struct peer *peer);
 /* Greet, answer device.open with this device, and go on as its executor. */
 void peer_open_device(struct peer *peer, struct device *device);
 
+/* Go on as the other of the two, daemon or executor. Both must be at rest. */
+void peer_swap(struct peer *peer);
 /* The descriptor that came with the last request, which must be one; the caller closes it. */
 int peer_take_fd(struct peer *peer);
 
