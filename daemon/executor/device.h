@@ -55,6 +55,7 @@ struct device_module;
 /* One entry of a module; lives as long as that. */
 struct device_function {
     void *handle;
+    const void *own; /* the back end's */
     struct launch_limits limits;
     unsigned registers; /* 0: unknown */
     uint32_t static_shared_memory;
