@@ -93,6 +93,20 @@ static int prepare(struct fusiond_connection *connection, const char *path, cons
     return run_files_check(&settings->checks, side->call.message, PARAM_KIND_OUTPUT, "check", error);
 }
 
+static void append_samples(const struct run_call *call, bool intermediates, struct fusiond_sample *samples, size_t *n)
+{
+    for (size_t i = 0; i < call->n; i++) {
+        const struct shape *shape = &call->call.shapes[i];
+        enum param_kind kind = call->message->params[i].kind;
+        if (intermediates ? kind == PARAM_KIND_INTERMEDIATE : kind == PARAM_KIND_TENSOR || kind == PARAM_KIND_OUTPUT)
+            samples[(*n)++] = (struct fusiond_sample){
+                .rank = shape->rank,
+                .sizes = shape->sizes,
+                .strides = shape->alloc_rank == shape->rank ? shape->strides : NULL,
+            };
+    }
+}
+
 /* Compile with the shapes of this call as the sample, and once more: what a second process pays. */
 static int compile(struct fusiond_connection *connection, const struct settings *settings, struct side *side,
                    struct error *error)
@@ -104,16 +118,9 @@ static int compile(struct fusiond_connection *connection, const struct settings 
         .parts = settings->local ? FUSIOND_IMAGE : 0, .deadline_ms = settings->compile.deadline_ms, .samples = samples};
     if (!samples)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", side->call.n);
-    for (size_t i = 0; i < side->call.n; i++) {
-        const struct shape *shape = &side->call.call.shapes[i];
-        enum param_kind kind = side->call.message->params[i].kind;
-        if (kind == PARAM_KIND_TENSOR || kind == PARAM_KIND_OUTPUT)
-            samples[options.n_samples++] = (struct fusiond_sample){
-                .rank = shape->rank,
-                .sizes = shape->sizes,
-                .strides = shape->alloc_rank == shape->rank ? shape->strides : NULL,
-            };
-    }
+    /* The index type must reach intermediates, too; they come after the tensors, which are matched with params. */
+    append_samples(&side->call, false, samples, &options.n_samples);
+    append_samples(&side->call, true, samples, &options.n_samples);
     uint64_t start = clock_ns();
     int result = fusiond_compile(connection, side->fusion, &options, &side->kernel, &public_error);
     side->times.compile_ns = clock_ns() - start;

@@ -37,33 +37,88 @@ static int load(struct run_device *device, struct fusiond_fusion *fusion, const 
     return 0;
 }
 
-static int place_tensor(struct local *local, const struct param *param, const struct run_tensor *tensor,
-                        uint64_t *ret_address, struct error *error)
+/* Bytes of memory that a parameter needs here; 0: none. */
+static int size_of(const struct param *param, const struct shape *shape, const struct run_tensor *tensor, size_t *ret,
+                   struct error *error)
+{
+    int64_t spanned = 0;
+    *ret = tensor->size;
+    if (param->kind != PARAM_KIND_INTERMEDIATE)
+        return 0;
+    if (shape_elements(shape, true, &spanned, error) < 0)
+        return -1;
+    if (__builtin_mul_overflow((size_t)spanned, dtype_size(param->dtype), ret))
+        return error_set(error, STATUS_INVALID_LAUNCH, "%lld elements are too many", (long long)spanned);
+    return 0;
+}
+
+static int place_tensor(struct local *local, const struct param *param, const struct shape *shape,
+                        const struct run_tensor *tensor, uint64_t *ret_address, struct error *error)
 {
     const struct driver *driver = local->driver;
-    if (tensor->size == 0)
-        return 0;
-    if (check(local, "cuMemAlloc", driver->memory_allocate(ret_address, tensor->size), error) < 0)
+    size_t size;
+    if (size_of(param, shape, tensor, &size, error) < 0)
         return -1;
-    if (param->kind == PARAM_KIND_OUTPUT)
-        return check(local, "cuMemsetD8", driver->memory_set(*ret_address, 0xff, tensor->size), error);
-    return check(local, "cuMemcpyHtoD", driver->copy_to_device(*ret_address, tensor->bytes, tensor->size), error);
+    if (size == 0)
+        return 0;
+    if (check(local, "cuMemAlloc", driver->memory_allocate(ret_address, size), error) < 0)
+        return -1;
+    if (param->kind != PARAM_KIND_TENSOR)
+        return check(local, "cuMemsetD8", driver->memory_set(*ret_address, 0xff, size), error);
+    return check(local, "cuMemcpyHtoD", driver->copy_to_device(*ret_address, tensor->bytes, size), error);
+}
+
+/* The tensor that an output is written into; n: none. */
+static size_t aliased(const struct fusion *fusion, size_t i)
+{
+    const struct output *output =
+        fusion->params[i].kind == PARAM_KIND_OUTPUT ? fusion_output(fusion, &fusion->params[i]) : NULL;
+    size_t j = fusion->n_params;
+    if (output && output->alias.at) {
+        for (j = 0; j < fusion->n_params && !text_is(fusion->params[j].name, output->alias.at); j++)
+            ;
+    }
+    return j;
 }
 
 static int place(struct run_device *device, struct run_call *call, const struct run_data *data, struct error *error)
 {
     struct local *local = local_of(device);
+    const struct fusion *fusion = call->message;
     local->call = call;
     local->addresses = calloc(call->n + 1, sizeof *local->addresses);
     if (!local->addresses)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", call->n);
     for (size_t i = 0; i < call->n; i++) {
-        const struct param *param = &call->message->params[i];
-        if (param->kind != PARAM_KIND_TENSOR && param->kind != PARAM_KIND_OUTPUT)
+        const struct param *param = &fusion->params[i];
+        if (param->kind == PARAM_KIND_SCALAR || aliased(fusion, i) < call->n)
             continue;
-        if (place_tensor(local, param, &data->tensors[i], &local->addresses[i], error) < 0)
+        if (place_tensor(local, param, &call->call.shapes[i], &data->tensors[i], &local->addresses[i], error) < 0)
             return error_wrap(error, "tensor %s", param->name.at);
         call->arguments[i].address = local->addresses[i];
+    }
+    for (size_t i = 0; i < call->n; i++) {
+        size_t j = aliased(fusion, i);
+        if (j < call->n)
+            call->arguments[i].address = local->addresses[j];
+    }
+    return 0;
+}
+
+/* What a launch expects to be zero. */
+static int zero_intermediates(struct local *local, struct error *error)
+{
+    const struct fusion *fusion = local->call->message;
+    for (size_t i = 0; i < fusion->n_params; i++) {
+        const struct param *param = &fusion->params[i];
+        const struct run_tensor none = {0};
+        size_t size;
+        if (param->kind != PARAM_KIND_INTERMEDIATE || !fusion_intermediate(fusion, param)->zero)
+            continue;
+        if (size_of(param, &local->call->call.shapes[i], &none, &size, error) < 0)
+            return -1;
+        if (size > 0 && check(local, "cuMemsetD8", local->driver->memory_set(local->addresses[i], 0, size), error) < 0)
+            return -1;
     }
     return 0;
 }
@@ -71,6 +126,8 @@ static int place(struct run_device *device, struct run_call *call, const struct 
 static int queue(struct local *local, struct error *error)
 {
     struct fusiond_error public_error;
+    if (zero_intermediates(local, error) < 0)
+        return -1;
     if (fusiond_launch(local->module, 0, local->fusion, (const void *)local->call->arguments, local->call->n, NULL,
                        NULL, &public_error) < 0)
         return run_error(&public_error, error);

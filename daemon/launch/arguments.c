@@ -230,6 +230,26 @@ static void add_tensor(struct call *call, const struct param *param, const struc
     };
 }
 
+/* An output that is written in place, and of which nothing else is said, is as large as its tensor: 1, and *ret filled.
+ * 0: it is none. */
+static int aliased_shape(const struct fusion *fusion, const struct call *call, const struct param *param,
+                         struct shape *ret, struct error *error)
+{
+    const struct output *output = param->kind == PARAM_KIND_OUTPUT ? fusion_output(fusion, param) : NULL;
+    if (!output || !output->alias.at || output->n_sizes > 0)
+        return 0;
+    for (size_t i = 0; i < call->n; i++) {
+        const struct shape *shape = &call->shapes[i];
+        if (fusion->params[i].kind != PARAM_KIND_TENSOR || !text_is(fusion->params[i].name, output->alias.at))
+            continue;
+        if (shape->rank != ret->rank || shape->alloc_rank != ret->alloc_rank)
+            return refuse(param, error, "it is written into a tensor of another rank");
+        *ret = *shape;
+        return 1;
+    }
+    return refuse(param, error, "the tensor that it is written into does not exist");
+}
+
 /* Everything given first, so that an output's expressions see all of it wherever they stand. */
 static int fill_call(const struct fusion *fusion, const struct argument *arguments, struct call *call,
                      struct error *error)
@@ -255,7 +275,10 @@ static int fill_call(const struct fusion *fusion, const struct argument *argumen
         const struct param *param = &fusion->params[i];
         if (!is_computed(param, &arguments[i]))
             continue;
-        if (computed_shape(fusion, param, &call->scope, &call->shapes[i], error) < 0)
+        int result = aliased_shape(fusion, call, param, &call->shapes[i], error);
+        if (result == 0)
+            result = computed_shape(fusion, param, &call->scope, &call->shapes[i], error);
+        if (result < 0)
             return -1;
         add_tensor(call, param, &call->shapes[i]);
     }

@@ -42,8 +42,8 @@ struct call {
 };
 
 /* Check the arguments against the parameters and compute the shapes of outputs and intermediates, in the order of
- * params: their expressions may name inputs, scalars and what was computed before. INVALID_LAUNCH names the parameter.
- * Zero sizes are fine. */
+ * params: their expressions may name inputs, scalars and what was computed before. An alias without sizes is as large
+ * as its tensor. INVALID_LAUNCH names the parameter. Zero sizes are fine. */
 int call_init(const struct fusion *fusion, const struct argument *arguments, size_t n_arguments, struct call *ret,
               struct error *error);
 void call_finish(struct call *call);

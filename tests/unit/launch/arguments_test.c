@@ -208,6 +208,31 @@ Test(arguments, outputs_are_computed_from_inputs_scalars_and_earlier_outputs)
     expect_error(&fusion, arguments, 4, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH, "parameter c: it has no sizes");
 }
 
+Test(arguments, B6_6_an_alias_is_as_large_as_its_tensor)
+{
+    struct param params[] = {tensor("y", PARAM_KIND_OUTPUT, 2, 2), tensor("x", PARAM_KIND_TENSOR, 2, 2),
+                             tensor("z", PARAM_KIND_OUTPUT, 1, 1)};
+    struct text z_sizes[] = {TEXT_OF("y.size[0] + y.stride[0]")};
+    struct output outputs[] = {{.name = TEXT_OF("y"), .alias = TEXT_OF("x")},
+                               {.name = TEXT_OF("z"), .sizes = z_sizes, .n_sizes = 1}};
+    struct fusion fusion = {.params = params, .n_params = 3, .outputs = outputs, .n_outputs = 2};
+    struct argument arguments[] = {{0}, {.sizes = sizes, .strides = strides}, {0}};
+    struct call call;
+    struct error error = {0};
+    cr_assert_eq(call_init(&fusion, arguments, 3, &call, &error), 0, "%s", error.text);
+    cr_assert_eq(memcmp(call.shapes[0].sizes, sizes, 2 * sizeof sizes[0]), 0);
+    cr_assert_eq(memcmp(call.shapes[0].strides, strides, 2 * sizeof strides[0]), 0);
+    cr_assert_eq(call.shapes[2].sizes[0], 105);
+    call_finish(&call);
+
+    params[0].rank = params[0].alloc_rank = 1;
+    expect_error(&fusion, arguments, 3, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH,
+                 "parameter y: it is written into a tensor of another rank");
+    outputs[0].alias = TEXT_OF("z");
+    expect_error(&fusion, arguments, 3, INDEX_TYPE_INT64, STATUS_INVALID_LAUNCH,
+                 "parameter y: the tensor that it is written into does not exist");
+}
+
 Test(arguments, integer_scalars_keep_their_sign)
 {
     struct param params[] = {scalar("a", DTYPE_INT8), scalar("b", DTYPE_UINT8), scalar("c", DTYPE_UINT64),
