@@ -46,7 +46,7 @@ static void update_interest(struct channel *channel)
 {
     int interest = 0;
     if (!channel->ended && !channel_is_held(channel))
-        interest |= UV_READABLE;
+        interest |= channel->paused ? UV_DISCONNECT : UV_READABLE;
     if (!list_empty(&channel->out))
         interest |= UV_WRITABLE;
     watch(channel, interest);
@@ -252,6 +252,8 @@ static int deliver(struct channel *channel, struct error *ret_reason)
     const uint8_t *frame;
     size_t size;
     for (;;) {
+        if (channel->paused)
+            return 0;
         int got = frame_reader_next(&channel->in, &frame, &size, ret_reason);
         if (got < 0)
             return -1;
@@ -267,12 +269,13 @@ static int deliver(struct channel *channel, struct error *ret_reason)
     return 0;
 }
 
-static void on_readable(struct channel *channel)
+/* What waits since a pause, then what the socket holds. */
+static void take_in(struct channel *channel)
 {
     struct error reason = {0};
     channel->corked = true;
-    int more = 1;
-    for (int i = 0; i < READS_PER_EVENT && more > 0 && !is_over(channel); i++) {
+    int more = deliver(channel, &reason) < 0 ? -1 : 1;
+    for (int i = 0; i < READS_PER_EVENT && more > 0 && !is_over(channel) && !channel->paused; i++) {
         more = receive(channel, &reason);
         if (more >= 0 && deliver(channel, &reason) < 0)
             more = -1;
@@ -304,8 +307,35 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     }
     if (events & UV_WRITABLE)
         flush(channel);
-    if (events & UV_READABLE && !channel->ended)
-        on_readable(channel);
+    if (channel->ended || channel->closing)
+        return;
+    if (channel->paused && (events & UV_DISCONNECT || status < 0)) {
+        /* Frames that wait are of no use to a peer that is gone. */
+        struct error gone = {0};
+        end(channel, &gone);
+    } else if (events & UV_READABLE && !channel->paused) {
+        take_in(channel);
+    }
+}
+
+void channel_pause(struct channel *channel)
+{
+    if (channel->paused || channel->closing)
+        return;
+    channel->paused = true;
+    if (channel->broken.code == STATUS_OK)
+        update_interest(channel);
+}
+
+void channel_resume(struct channel *channel)
+{
+    if (!channel->paused || channel->closing)
+        return;
+    channel->paused = false;
+    if (channel->broken.code != STATUS_OK || channel->ended)
+        return;
+    update_interest(channel);
+    take_in(channel);
 }
 
 /* ---- life ---- */

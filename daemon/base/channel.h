@@ -43,6 +43,7 @@ struct channel {
     int fds[CHANNEL_FDS];
     size_t n_fds;
     bool corked; /* frames are being handled: send at the end of the batch */
+    bool paused; /* by its owner: no frames are handed out */
     bool ended;
     bool closing;
     struct error broken; /* why sending failed; reported by on_end */
@@ -65,6 +66,13 @@ void channel_break(struct channel *channel, const struct error *error);
 
 /* The next n received descriptors, in the order in which they came; the caller owns them. false: fewer are there. */
 bool channel_take_fds(struct channel *channel, size_t n, int *ret);
+
+/* For an owner that has enough to do: hand out no more frames, and leave what comes in the socket, so that the peer
+ * waits. That the peer has closed is noticed all the same, and ends the channel without the frames that wait. */
+void channel_pause(struct channel *channel);
+/* Go on. Frames that wait are handed out before this returns, so it must not be called from on_frame; on_batch and
+ * on_end come as ever. */
+void channel_resume(struct channel *channel);
 
 /* Whether a frame has begun and not ended. */
 bool channel_has_partial_frame(const struct channel *channel);

@@ -250,6 +250,102 @@ Test(channel, closing_from_within_on_frame)
     started = false;
 }
 
+/* ---- pausing ---- */
+
+static void pause_after_two(const uint8_t *frame, size_t size)
+{
+    (void)frame, (void)size;
+    if (n_frames == 2)
+        channel_pause(&channel);
+}
+
+static void write_numbered(int from, int to)
+{
+    char bytes[64], text[8];
+    for (int i = from; i <= to; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        peer_write(bytes, frame_of(text, bytes));
+    }
+}
+
+Test(channel, a_paused_one_hands_out_nothing_and_loses_nothing)
+{
+    start_with(1024, 1024);
+    on_each_frame = pause_after_two;
+    write_numbered(1, 4);
+    pump_until(n_frames == 2);
+    write_numbered(5, 6);
+    pump_settle();
+    cr_assert_eq(n_frames, 2);
+    /* What goes out still does. */
+    char got[64];
+    send_text("yes");
+    cr_assert_eq(read(peer, got, sizeof got), 7);
+    channel_resume(&channel);
+    pump_until(n_frames == 6);
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(frames[i][0], '1' + i);
+}
+
+static void pause_after_each(const uint8_t *frame, size_t size)
+{
+    (void)frame, (void)size;
+    channel_pause(&channel);
+}
+
+Test(channel, a_pause_from_within_a_resume_holds)
+{
+    start_with(1024, 1024);
+    on_each_frame = pause_after_each;
+    write_numbered(1, 5);
+    pump_until(n_frames == 1);
+    for (int i = 2; i <= 5; i++) {
+        pump_settle();
+        cr_assert_eq(n_frames, i - 1);
+        channel_resume(&channel);
+        pump_until(n_frames == i);
+        cr_assert_eq(frames[i - 1][0], '0' + i);
+    }
+}
+
+Test(channel, descriptors_of_frames_that_wait_are_no_surplus)
+{
+    char bytes[64];
+    int sent = pipe_end(), got;
+    start_with(1024, 1024);
+    on_each_frame = pause_after_each;
+    write_numbered(1, 1);
+    pump_until(n_frames == 1);
+    size_t size = frame_of("2", bytes);
+    peer_send_fds(bytes, size, &sent, 1);
+    pump_settle();
+    on_each_frame = NULL;
+    cr_assert_eq(n_ends, 0);
+    channel_pause(&channel);
+    channel_resume(&channel);
+    pump_until(n_frames == 2 && n_ends == 1); /* nobody has claimed it, and no frame waits any more */
+    cr_assert_eq(ended_by.code, STATUS_UNEXPECTED_FDS);
+    cr_assert(channel_take_fds(&channel, 1, &got));
+    close(got);
+    close(sent);
+}
+
+Test(channel, F17_a_paused_one_notices_that_the_peer_is_gone)
+{
+    start_with(1024, 1024);
+    on_each_frame = pause_after_each;
+    write_numbered(1, 3);
+    pump_until(n_frames == 1);
+    close(peer);
+    peer = -1;
+    pump_until(n_ends == 1);
+    cr_assert_eq(ended_by.code, STATUS_OK);
+    cr_assert_eq(n_frames, 1);
+    channel_resume(&channel);
+    pump_settle();
+    cr_assert_eq(n_frames, 1, "a frame after the end");
+}
+
 /* ---- descriptors in ---- */
 
 static int taken[CHANNEL_FDS];
