@@ -7,7 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "daemon/compiler/under_asan.h"
+#include "daemon/sandbox/under_asan.h"
 #include "daemon/compiler/worker.h"
 
 /* How far from the stack pointer an access can be that still is one of the stack: large frames touch their far end

@@ -17,7 +17,7 @@
 #include "daemon/compiler/crash.h"
 #include "daemon/compiler/job.h"
 #include "daemon/compiler/nvrtc.h"
-#include "daemon/compiler/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 #include "daemon/compiler/worker.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
@@ -185,7 +185,7 @@ static int run(struct channel *channel, const struct options *options)
     if (error.code != STATUS_OK)
         return refuse(channel, &error);
 
-    enum sandbox sandbox = sandbox_enter();
+    enum sandbox sandbox = sandbox_enter(SANDBOX_COMPILER, NULL);
     if (send_ready(channel, &nvrtc, sandbox, identity, options->probe ? build : NULL, &error) < 0) {
         complain(&error);
         return WORKER_EXIT_CHANNEL;

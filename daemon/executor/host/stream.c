@@ -1,5 +1,6 @@
 #include "daemon/executor/host/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,11 +74,8 @@ static void on_launched(void *context, const char *why)
     struct work *work = context;
     struct host_streams *streams = work->stream->streams;
     work->finished_ns = uv_hrtime();
-    if (why) {
-        strncpy(work->why, why, sizeof work->why - 1);
-        if (!*why)
-            work->why[0] = '?';
-    }
+    if (why)
+        snprintf(work->why, sizeof work->why, "%s", *why ? why : "it failed");
     uv_mutex_lock(&streams->lock);
     list_push(&streams->finished, &work->link);
     uv_mutex_unlock(&streams->lock);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/compiler/under_asan.h"
+#include "daemon/sandbox/under_asan.h"
 #include "daemon/compiler/worker.h"
 #include "proto/envelope.h"
 #include "tests/support/compiler_process.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/compiler/under_asan.h"
+#include "daemon/sandbox/under_asan.h"
 #include "tests/integration/daemon/fixture.h"
 
 static struct daemon_process daemon_;

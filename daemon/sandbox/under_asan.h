@@ -1,6 +1,6 @@
 /* Whether this is an AddressSanitizer build: some of the sandbox cannot be had with it. */
-#ifndef DAEMON_COMPILER_UNDER_ASAN_H
-#define DAEMON_COMPILER_UNDER_ASAN_H
+#ifndef DAEMON_SANDBOX_UNDER_ASAN_H
+#define DAEMON_SANDBOX_UNDER_ASAN_H
 
 #if defined(__SANITIZE_ADDRESS__)
 #define UNDER_ASAN 1

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/compiler/sandbox.h"
-#include "daemon/compiler/under_asan.h"
+#include "daemon/sandbox/sandbox.h"
+#include "daemon/sandbox/under_asan.h"
 
 /* Outcomes of a child. */
 enum { GOOD = 0, BAD = 1, NOT_HERE = 2 };
@@ -55,7 +55,7 @@ static int try_landlock(void)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0)
         return BAD;
-    if (sandbox_landlock() < 0)
+    if (sandbox_landlock(NULL) < 0)
         return NOT_HERE;
     bool read = open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 || errno != EACCES;
     bool write = open("/tmp/fusiond-sandbox-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 || errno != EACCES;
@@ -69,7 +69,7 @@ Test(sandbox, F28_landlock_alone_stops_files)
 
 static bool enter(void)
 {
-    enum sandbox sandbox = sandbox_enter();
+    enum sandbox sandbox = sandbox_enter(SANDBOX_COMPILER, NULL);
     return sandbox == SANDBOX_FULL || sandbox == SANDBOX_SECCOMP;
 }
 
@@ -305,10 +305,111 @@ Test(sandbox, F2_an_orphan_knows)
     expect_good(try_orphan);
 }
 
+static int enter_and_exit(void)
+{
+    return (int)sandbox_enter(SANDBOX_COMPILER, NULL);
+}
+
 Test(sandbox, asan_builds_say_so)
 {
     if (!UNDER_ASAN)
         cr_skip("not an AddressSanitizer build");
-    int status = in_child((int (*)(void))sandbox_enter);
+    int status = in_child(enter_and_exit);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == SANDBOX_NONE);
+}
+
+/* ---- the other profiles ---- */
+
+static bool enter_host_executor(void)
+{
+    return sandbox_enter(SANDBOX_HOST_EXECUTOR, NULL) == SANDBOX_FULL;
+}
+
+/* What the dynamic linker does with an image: by /proc/self/fd it is a file, and the only one. */
+static int try_memfd(void)
+{
+    char path[64];
+    int fd = memfd_create("image", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, 4096) < 0)
+        return BAD;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (!enter_host_executor())
+        return NOT_HERE;
+    int again = open(path, O_RDONLY | O_CLOEXEC);
+    if (again < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, again, 0) == MAP_FAILED)
+        return BAD;
+    return open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0 && open("/proc/self/environ", O_RDONLY | O_CLOEXEC) < 0 &&
+                   open("/tmp/fusiond-sandbox-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0
+               ? GOOD
+               : BAD;
+}
+
+Test(sandbox, F28_native_kernels_reach_memfds_and_no_file)
+{
+    expect_good(try_memfd);
+}
+
+static int try_exec_from_kernel(void)
+{
+    if (!enter_host_executor())
+        return NOT_HERE;
+    execl("/bin/true", "true", (char *)NULL);
+    return BAD;
+}
+
+static int try_socket_from_kernel(void)
+{
+    if (!enter_host_executor())
+        return NOT_HERE;
+    socket(AF_UNIX, SOCK_STREAM, 0);
+    return BAD;
+}
+
+static int try_fork_from_kernel(void)
+{
+    if (!enter_host_executor())
+        return NOT_HERE;
+    return syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) < 0 ? GOOD : BAD;
+}
+
+Test(sandbox, F28_native_kernels_run_nothing_else)
+{
+    expect_killed(try_exec_from_kernel);
+    expect_killed(try_socket_from_kernel);
+    expect_good(try_fork_from_kernel);
+}
+
+static char work_folder[] = "/tmp/fusiond-sandbox-XXXXXX";
+
+/* A toolchain runs, reads its own folders, and writes one. */
+static int try_toolchain(void)
+{
+    const char *const run[] = {"/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", NULL};
+    const char *const work[] = {work_folder, NULL};
+    const struct sandbox_paths paths = {run, work};
+    char path[64];
+    if (sandbox_enter(SANDBOX_HOST_CC, &paths) != SANDBOX_FULL)
+        return NOT_HERE;
+    snprintf(path, sizeof path, "%s/out", work_folder);
+    if (open("/etc/passwd", O_RDONLY | O_CLOEXEC) >= 0 || open("/proc/self/environ", O_RDONLY | O_CLOEXEC) >= 0 ||
+        open("/tmp/fusiond-sandbox-test", O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0 ||
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0 || unlink(path) < 0)
+        return BAD;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/cat", "cat", "/etc/passwd", (char *)NULL);
+        _exit(99);
+    }
+    int status;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 1 ? GOOD : BAD;
+}
+
+Test(sandbox, F28_a_toolchain_has_its_own_folders_only)
+{
+    cr_assert_not_null(mkdtemp(work_folder));
+    int status = in_child(try_toolchain);
+    rmdir(work_folder);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
+        cr_skip("this kernel or this build does not have it");
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == GOOD, "status %x", (unsigned)status);
 }

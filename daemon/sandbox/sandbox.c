@@ -1,4 +1,4 @@
-#include "daemon/compiler/sandbox.h"
+#include "daemon/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +13,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/compiler/under_asan.h"
+#include "daemon/sandbox/under_asan.h"
 
 enum { CHANNEL = 3 };
 
@@ -98,13 +99,16 @@ int sandbox_prepare(int *fd, struct error *error)
     return 0;
 }
 
-void sandbox_limits(void)
+void sandbox_limits(enum sandbox_profile profile)
 {
+    limit(RLIMIT_CORE, 0, 0);
+    if (profile == SANDBOX_HOST_EXECUTOR)
+        return; /* its memory is its clients' buffers */
     if (!UNDER_ASAN)
         limit(RLIMIT_AS, SANDBOX_MEMORY, SANDBOX_MEMORY);
-    limit(RLIMIT_NOFILE, 16, 16);
-    limit(RLIMIT_CORE, 0, 0);
-    limit(RLIMIT_FSIZE, 0, 0);
+    rlim_t files = profile == SANDBOX_HOST_CC ? 64 : 16, bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : 0;
+    limit(RLIMIT_NOFILE, files, files);
+    limit(RLIMIT_FSIZE, bytes, bytes);
     limit(RLIMIT_STACK, SANDBOX_STACK, SANDBOX_STACK);
     sandbox_allow_job();
 }
@@ -138,7 +142,35 @@ static uint64_t landlock_rights(long abi)
     return rights;
 }
 
-int sandbox_landlock(void)
+/* Grant rights on a path and all below it. What is not there needs none. */
+static int grant(int ruleset, const char *path, uint64_t rights)
+{
+    const uint64_t of_files = 1ull << 0 | 1ull << 1 | 1ull << 2 | 1ull << 14; /* execute, write, read, truncate */
+    struct stat status;
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    if (fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
+        rights &= of_files;
+    struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
+    long result = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    close(fd);
+    return result == 0 ? 0 : -1;
+}
+
+static int grant_all(int ruleset, const struct sandbox_paths *paths, uint64_t every)
+{
+    const uint64_t to_run = 1ull << 0 | 1ull << 2 | 1ull << 3;          /* execute, read files, read folders */
+    const uint64_t no_devices = ~(1ull << 6 | 1ull << 11 | 1ull << 15); /* character and block devices, ioctl */
+    int failed = 0;
+    for (const char *const *path = paths ? paths->run : NULL; path && *path; path++)
+        failed |= grant(ruleset, *path, to_run);
+    for (const char *const *path = paths ? paths->work : NULL; path && *path; path++)
+        failed |= grant(ruleset, *path, every & no_devices);
+    return failed;
+}
+
+int sandbox_landlock(const struct sandbox_paths *paths)
 {
     /* The structure as later versions extended it; smaller sizes are for older kernels. */
     struct {
@@ -160,12 +192,14 @@ int sandbox_landlock(void)
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attributes, size, 0);
     if (ruleset < 0)
         return -1;
-    long result = syscall(SYS_landlock_restrict_self, ruleset, 0);
+    long result = grant_all(ruleset, paths, attributes.files);
+    if (result == 0)
+        result = syscall(SYS_landlock_restrict_self, ruleset, 0);
     close(ruleset);
     return result == 0 ? 0 : -1;
 }
 
-/* Calls of which only some arguments are harmless. */
+/* Calls of which a compiler needs only some arguments. */
 static int add_conditional(scmp_filter_ctx filter)
 {
     const uint64_t self = (uint64_t)getpid();
@@ -193,7 +227,51 @@ static int add_conditional(scmp_filter_ctx filter)
     return failed;
 }
 
-int sandbox_seccomp(void)
+/* Processes are threads' containers here: a new one would be a process. */
+static int add_threads(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)) |
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+}
+
+#define ALLOW(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(name), 0);
+#define HIDE(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOENT), SCMP_SYS(name), 0);
+#define KILL(name) failed |= seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(name), 0);
+
+static int add_compiler(scmp_filter_ctx filter)
+{
+    int failed = add_conditional(filter);
+#include "daemon/sandbox/compiler.def"
+    return failed;
+}
+
+static int add_host_cc(scmp_filter_ctx filter)
+{
+    int failed = 0;
+#include "daemon/sandbox/host_cc.def"
+    return failed;
+}
+
+static int add_host_executor(scmp_filter_ctx filter)
+{
+    int failed = add_threads(filter);
+#include "daemon/sandbox/host_executor.def"
+    return failed;
+}
+
+static int add_forbidden(scmp_filter_ctx filter)
+{
+    int failed = 0;
+#include "daemon/sandbox/forbidden.def"
+    return failed;
+}
+
+#undef ALLOW
+#undef HIDE
+#undef KILL
+
+int sandbox_seccomp(enum sandbox_profile profile)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
     int failed = filter == NULL;
@@ -202,14 +280,10 @@ int sandbox_seccomp(void)
     /* All threads; a tree of comparisons instead of a chain, where the library can. */
     failed |= seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-#define ALLOW(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(name), 0);
-#define HIDE(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOENT), SCMP_SYS(name), 0);
-#define KILL(name) failed |= seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(name), 0);
-#include "daemon/compiler/syscalls.def"
-#undef ALLOW
-#undef HIDE
-#undef KILL
-    failed |= add_conditional(filter);
+    failed |= add_forbidden(filter);
+    failed |= profile == SANDBOX_COMPILER  ? add_compiler(filter)
+              : profile == SANDBOX_HOST_CC ? add_host_cc(filter)
+                                           : add_host_executor(filter);
     if (!failed)
         failed = seccomp_load(filter);
     seccomp_release(filter);
@@ -218,16 +292,18 @@ int sandbox_seccomp(void)
 
 /* Under AddressSanitizer the address space cannot be limited (its shadow is 20 TB) and the run-time opens files and
  * calls what the list does not have when it reports. Such a build has Landlock and the other limits only, and says
- * that it is not shut in. */
-enum sandbox sandbox_enter(void)
+ * that it is not shut in. Where files are only Landlock's business, nothing without it is shut in. */
+enum sandbox sandbox_enter(enum sandbox_profile profile, const struct sandbox_paths *paths)
 {
     prctl(PR_SET_DUMPABLE, 0);
-    sandbox_limits();
+    sandbox_limits(profile);
     drop_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return SANDBOX_NONE;
-    int landlock = sandbox_landlock();
-    if (UNDER_ASAN || sandbox_seccomp() < 0)
+    int landlock = sandbox_landlock(paths);
+    if (UNDER_ASAN || sandbox_seccomp(profile) < 0)
         return SANDBOX_NONE;
-    return landlock == 0 ? SANDBOX_FULL : SANDBOX_SECCOMP;
+    if (landlock == 0)
+        return SANDBOX_FULL;
+    return profile == SANDBOX_COMPILER ? SANDBOX_SECCOMP : SANDBOX_NONE;
 }
