@@ -7,8 +7,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "daemon/sandbox/under_asan.h"
 #include "daemon/compiler/worker.h"
+#include "daemon/sandbox/under_asan.h"
 
 /* How far from the stack pointer an access can be that still is one of the stack: large frames touch their far end
  * first. */

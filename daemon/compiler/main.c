@@ -17,8 +17,8 @@
 #include "daemon/compiler/crash.h"
 #include "daemon/compiler/job.h"
 #include "daemon/compiler/nvrtc.h"
-#include "daemon/sandbox/sandbox.h"
 #include "daemon/compiler/worker.h"
+#include "daemon/sandbox/sandbox.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
 

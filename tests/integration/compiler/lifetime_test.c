@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/sandbox/under_asan.h"
 #include "daemon/compiler/worker.h"
+#include "daemon/sandbox/under_asan.h"
 #include "proto/envelope.h"
 #include "tests/support/compiler_process.h"
 
