@@ -28,6 +28,7 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --no-database        keep kernels in memory only\n"
                             "  --nvrtc PATH         libnvrtc.so to compile with (FUSIOND_NVRTC; default: look in\n"
                             "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders)\n"
+                            "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: cores)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
@@ -45,6 +46,7 @@ enum {
     OPTION_CACHE_DIR,
     OPTION_NO_DATABASE,
     OPTION_NVRTC,
+    OPTION_HOST_CC,
     OPTION_COMPILER,
     OPTION_WORKERS,
     OPTION_MEMORY,
@@ -62,6 +64,7 @@ static const struct option options[] = {
     {"cache-dir", required_argument, NULL, OPTION_CACHE_DIR},
     {"no-database", no_argument, NULL, OPTION_NO_DATABASE},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
+    {"host-cc", required_argument, NULL, OPTION_HOST_CC},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
     {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
@@ -228,6 +231,11 @@ static int read_option(struct config *config, int option, const char *value, str
     case OPTION_NVRTC:
         config->nvrtc = config->nvrtc_path;
         return set_path("--nvrtc", value, config->nvrtc_path, error);
+    case OPTION_HOST_CC:
+        if (strchr(value, '/') || !value[0])
+            return set_path("--host-cc", value, config->host_cc, error);
+        snprintf(config->host_cc, sizeof config->host_cc, "%s", value);
+        return 0;
     case OPTION_COMPILER:
         return set_path("--compiler", value, config->compiler, error);
     case OPTION_WORKERS:
@@ -291,6 +299,7 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
     config->max_workers = default_workers();
     default_cache(config);
     default_compiler(config);
+    snprintf(config->host_cc, sizeof config->host_cc, "g++");
     look_for_nvrtc(config);
     if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
         read_flags(argc, argv, config, ret_action, &print, error) < 0)
@@ -313,6 +322,7 @@ void config_print(const struct config *config, FILE *out)
             config->no_database ? "(none: kernels are kept in memory only)" : config->cache_dir);
     fprintf(out, "compiler = %s\n", config->compiler);
     fprintf(out, "nvrtc = %s\n", config->nvrtc ? config->nvrtc : "(looked for)");
+    fprintf(out, "host-cc = %s\n", config->host_cc);
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);

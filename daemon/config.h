@@ -19,6 +19,7 @@ struct config {
     const char *nvrtc; /* NULL: look for it */
     char nvrtc_dir_paths[2][CONFIG_PATH];
     const char *nvrtc_dirs[3]; /* ends with NULL */
+    char host_cc[CONFIG_PATH]; /* the C++ compiler, by path or by name */
     unsigned max_workers;
     uint64_t memory_bytes;
     uint64_t blob_bytes;

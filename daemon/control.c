@@ -27,25 +27,34 @@ static int parse(struct conn *conn, const struct envelope *envelope, msgpack_zon
 
 /* ---- hello ---- */
 
-static size_t describe_compilers(struct server *server, struct compiler *ret, char version[32], struct text *targets,
-                                 char (*target_texts)[16])
+/* What a compiler in a hello points to. */
+struct compiler_texts {
+    char version[32];
+    char target_texts[256][16];
+    struct text targets[256];
+};
+
+/* Nothing when nothing is known of it. */
+static size_t describe_compiler(const struct pool *pool, struct compiler_texts *texts, struct compiler *ret)
 {
-    const struct compiler_facts *facts = pool_facts(server->pool);
+    const struct compiler_facts *facts = pool_facts(pool);
     size_t n = 0;
     if (!facts)
         return 0;
+    if (facts->kind == COMPILER_HOST)
+        texts->targets[n++] = TEXT_OF("host");
     for (size_t i = 0; i < facts->n_archs && n < 256; i++) {
-        snprintf(target_texts[n], sizeof target_texts[n], "sm_%lld", (long long)facts->archs[i]);
-        targets[n] = text_of(target_texts[n]);
+        snprintf(texts->target_texts[n], sizeof texts->target_texts[n], "sm_%lld", (long long)facts->archs[i]);
+        texts->targets[n] = text_of(texts->target_texts[n]);
         n++;
     }
-    snprintf(version, 32, "%u.%u", facts->major, facts->minor);
-    *ret = (struct compiler){.name = TEXT_OF("nvrtc"),
-                             .version = text_of(version),
+    snprintf(texts->version, sizeof texts->version, "%u.%u", facts->major, facts->minor);
+    *ret = (struct compiler){.name = text_of(compiler_name(facts->kind)),
+                             .version = text_of(texts->version),
                              .has_build = true,
-                             .targets = targets,
+                             .targets = texts->targets,
                              .n_targets = n,
-                             .sandbox = pool_sandbox(server->pool)};
+                             .sandbox = pool_sandbox(pool)};
     memcpy(ret->build, facts->build, sizeof ret->build);
     return 1;
 }
@@ -53,9 +62,9 @@ static size_t describe_compilers(struct server *server, struct compiler *ret, ch
 static void greet(struct conn *conn, uint32_t id)
 {
     struct server *server = conn->server;
-    struct text degraded[4], targets[256];
-    char version[32], target_texts[256][16];
-    struct compiler compiler;
+    struct text degraded[4];
+    struct compiler_texts texts[COMPILER_KINDS];
+    struct compiler compilers[COMPILER_KINDS];
     struct limits limits = {
         .frame_bytes = LIMIT_FRAME,
         .inline_bytes = LIMIT_INLINE,
@@ -75,10 +84,11 @@ static void greet(struct conn *conn, uint32_t id)
         .has_protocol = true,
         .version = TEXT_OF(FUSIOND_VERSION),
         .limits = &limits,
-        .compilers = &compiler,
+        .compilers = compilers,
         .degraded = degraded,
     };
-    reply.n_compilers = describe_compilers(server, &compiler, version, targets, target_texts);
+    for (int kind = 0; kind < COMPILER_KINDS; kind++)
+        reply.n_compilers += describe_compiler(server->pools[kind], &texts[kind], &compilers[reply.n_compilers]);
     reply.n_degraded = server_degraded(server, degraded);
     conn->state = CONN_OPEN;
     conn->channel.in.limit = LIMIT_FRAME;
@@ -152,7 +162,7 @@ static void on_numbers(struct store_numbers *numbers, const struct kernels_db_st
         stats.database_file_bytes = database->file_bytes;
         stats.database_corrupt_rows_total = database->corrupt_rows;
         stats.degraded = degraded;
-        stats.n_degraded = server->pool ? server_degraded(server, degraded) : 0;
+        stats.n_degraded = server->state == SERVER_RUNNING ? server_degraded(server, degraded) : 0;
         conn_reply(conn, request->id, METHOD_STATS, &stats, NULL, 0);
     }
     request_destroy(request);

@@ -289,7 +289,6 @@ static void board(struct conn *conn, uint32_t id, struct plan *plan, struct part
 static void compile(struct conn *conn, uint32_t id, struct bytes params)
 {
     struct server *server = conn->server;
-    const struct compiler_facts *facts = pool_facts(server->pool);
     uint8_t key[DIGEST_SIZE];
     struct parts parts;
     struct plan *plan;
@@ -297,22 +296,27 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
 
     if (memo_find(&server->memo, params, key, &parts) && answer_from_memory(conn, id, key, parts))
         return;
-    if (!facts && server->state != SERVER_RUNNING) {
-        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    if (plan_create(params, &plan, &error) < 0) {
         conn_fail_with(conn, id, &error);
         return;
     }
-    if (!facts && !pool_problem(server->pool)) {
+    const struct pool *pool = server->pools[plan->compiler];
+    const struct compiler_facts *facts = pool_facts(pool);
+    if (!facts && server->state == SERVER_RUNNING && !pool_problem(pool)) {
+        plan_destroy(plan);
         park(conn, id, params);
         return;
     }
-    if (!facts) {
-        error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(server->pool));
+    int status = -1;
+    if (facts)
+        status = plan_settle(plan, facts, &error);
+    else if (server->state != SERVER_RUNNING)
+        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    else
+        error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(pool));
+    if (status < 0) {
         conn_fail_with(conn, id, &error);
-        return;
-    }
-    if (plan_create(params, facts, &plan, &error) < 0) {
-        conn_fail_with(conn, id, &error);
+        plan_destroy(plan);
         return;
     }
     parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,

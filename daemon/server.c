@@ -23,11 +23,14 @@ size_t server_degraded(struct server *server, struct text ret[4])
     const char *problem = kernel_store_problem(server->store);
     if (problem)
         ret[n++] = text_of(problem);
-    problem = pool_problem(server->pool);
+    /* A node without a C++ compiler lacks only the host device, and whoever asks for that is told. */
+    problem = pool_problem(server->pools[COMPILER_NVRTC]);
     if (problem)
         ret[n++] = text_of(problem);
-    if (pool_sandbox(server->pool) == SANDBOX_NONE)
+    if (pool_sandbox(server->pools[COMPILER_NVRTC]) == SANDBOX_NONE)
         ret[n++] = TEXT_OF("compiler workers run without a sandbox: this kernel has neither Landlock nor seccomp");
+    if (pool_sandbox(server->pools[COMPILER_HOST]) == SANDBOX_NONE)
+        ret[n++] = TEXT_OF("the C++ compiler runs without a sandbox: this kernel has no Landlock, or no seccomp");
     return n;
 }
 
@@ -70,9 +73,13 @@ static void advance_stop(struct server *server)
 
 static void on_pool_closed(void *owner)
 {
-    struct server *server = owner;
-    server->pool = NULL;
-    server->flights.pool = NULL;
+    struct pool_owner *pool = owner;
+    struct server *server = pool->server;
+    server->pools[pool->kind] = NULL;
+    for (int kind = 0; kind < COMPILER_KINDS; kind++) {
+        if (server->pools[kind])
+            return;
+    }
     server->state = SERVER_POOL_CLOSED;
     advance_stop(server);
 }
@@ -95,7 +102,8 @@ void server_stop(struct server *server)
     uv_close((uv_handle_t *)&server->sigterm, NULL);
     uv_close((uv_handle_t *)&server->sigint, NULL);
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
-    pool_close(server->pool, on_pool_closed);
+    for (int kind = 0; kind < COMPILER_KINDS; kind++)
+        pool_close(server->pools[kind], on_pool_closed);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -108,7 +116,7 @@ static void on_signal(uv_signal_t *signal, int number)
 
 static void on_facts(void *owner)
 {
-    struct server *server = owner;
+    struct server *server = ((struct pool_owner *)owner)->server;
     memo_clear(&server->memo);
     requests_resume_parked(server);
 }
@@ -162,6 +170,8 @@ static int start_parts(struct server *server, struct error *error)
         .compiler = config->compiler,
         .nvrtc = config->nvrtc,
         .nvrtc_dirs = config->nvrtc_dirs,
+        .host_cc = config->host_cc,
+        .work_dir = config->no_database ? "/tmp" : config->cache_dir,
         .max_workers = config->max_workers,
         .deadline_ms = config->deadline_ms,
         .max_queue = config->max_queue,
@@ -172,9 +182,13 @@ static int start_parts(struct server *server, struct error *error)
         return -1;
     if (kernel_store_create(&server->loop, &store, &server->store, error) < 0)
         return -1;
-    if (pool_create(&server->loop, &pool, on_facts, server, &server->pool, error) < 0)
-        return -1;
-    flights_init(&server->flights, server->store, server->pool, &server->blobs, &server->stats, on_landed, server);
+    for (enum compiler_kind kind = 0; kind < COMPILER_KINDS; kind++) {
+        pool.kind = kind;
+        server->pool_owners[kind] = (struct pool_owner){server, kind};
+        if (pool_create(&server->loop, &pool, on_facts, &server->pool_owners[kind], &server->pools[kind], error) < 0)
+            return -1;
+    }
+    flights_init(&server->flights, server->store, server->pools, &server->blobs, &server->stats, on_landed, server);
     return 0;
 }
 

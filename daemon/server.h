@@ -29,6 +29,14 @@ enum server_state {
     SERVER_STOPPED,
 };
 
+struct server;
+
+/* Whom a pool calls back. */
+struct pool_owner {
+    struct server *server;
+    enum compiler_kind kind;
+};
+
 struct server {
     uv_loop_t loop;
     const struct config *config;
@@ -39,7 +47,8 @@ struct server {
     struct list conns;
     struct list parked; /* compile requests that came before the compiler was known */
     struct kernel_store *store;
-    struct pool *pool;
+    struct pool *pools[COMPILER_KINDS]; /* NULL once closed */
+    struct pool_owner pool_owners[COMPILER_KINDS];
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;

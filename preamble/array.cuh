@@ -97,10 +97,17 @@ template <typename C> __device__ __forceinline__ C load_volatile(const volatile 
         value.y = ((const volatile unsigned *)from)[1];
         value.z = ((const volatile unsigned *)from)[2];
     } else if constexpr (sizeof(C) == 16) {
+#ifdef FUSIOND_HOST
+        value.x = ((const volatile unsigned *)from)[0];
+        value.y = ((const volatile unsigned *)from)[1];
+        value.z = ((const volatile unsigned *)from)[2];
+        value.w = ((const volatile unsigned *)from)[3];
+#else
         asm volatile("ld.volatile.v4.u32 {%0, %1, %2, %3}, [%4];"
                      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                      : "l"(from)
                      : "memory");
+#endif
     } else {
         value.half[0] = load_volatile<uint4>(from);
         value.half[1] = load_volatile<uint4>((const volatile uint4 *)from + 1);
@@ -117,9 +124,16 @@ template <typename C> __device__ __forceinline__ void store_volatile(volatile vo
         ((volatile unsigned *)to)[1] = value.y;
         ((volatile unsigned *)to)[2] = value.z;
     } else if constexpr (sizeof(C) == 16) {
+#ifdef FUSIOND_HOST
+        ((volatile unsigned *)to)[0] = value.x;
+        ((volatile unsigned *)to)[1] = value.y;
+        ((volatile unsigned *)to)[2] = value.z;
+        ((volatile unsigned *)to)[3] = value.w;
+#else
         asm volatile("st.volatile.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(value.x), "r"(value.y), "r"(value.z),
                      "r"(value.w)
                      : "memory");
+#endif
     } else {
         store_volatile(to, value.half[0]);
         store_volatile((volatile uint4 *)to + 1, value.half[1]);

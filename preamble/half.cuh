@@ -1,4 +1,5 @@
-// __half, IEEE binary16, and its casts. By inline PTX: cuda_fp16.h is not needed and not included.
+// __half, IEEE binary16, and its casts. By inline PTX, or by the host device's header: cuda_fp16.h is not needed and
+// not included.
 // All functions: any thread on its own; no barrier, no shared memory. A NaN stays a NaN, its payload does not.
 // Casts to half round to nearest even (once, also from double and 64-bit integers) and overflow to infinity; casts to
 // integers round toward zero and saturate, NaN gives what cvt.rzi gives.
@@ -64,12 +65,20 @@ __device__ __forceinline__ __half from_bits(unsigned bits)
 }
 } // namespace half_impl
 
+// One conversion: the instruction, its operands, and what the host device does instead.
+#ifdef FUSIOND_HOST
+#define FUSIOND_CONVERT(INSTRUCTION, TO, RESULT, FROM, VALUE, HOST) RESULT = HOST
+#else
+#define FUSIOND_CONVERT(INSTRUCTION, TO, RESULT, FROM, VALUE, HOST) \
+    asm(INSTRUCTION " %0, %1;" : TO(RESULT) : FROM(VALUE))
+#endif
+
 // ---- Casts to half.
 
 __device__ __forceinline__ __half __float2half(float value)
 {
     __half result;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.f32", "=h", result.bits, "f", value, fusiond_host::to_half(value));
     return result;
 }
 
@@ -80,21 +89,21 @@ __device__ __forceinline__ __half::__half(float value) : bits(__float2half(value
 __device__ __forceinline__ __half __double2half(double value)
 {
     __half result;
-    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(result.bits) : "d"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.f64", "=h", result.bits, "d", value, fusiond_host::to_half(value));
     return result;
 }
 
 __device__ __forceinline__ __half __int2half(int value)
 {
     __half result;
-    asm("cvt.rn.f16.s32 %0, %1;" : "=h"(result.bits) : "r"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.s32", "=h", result.bits, "r", value, fusiond_host::to_half(value));
     return result;
 }
 
 __device__ __forceinline__ __half __int2half(int64_t value)
 {
     __half result;
-    asm("cvt.rn.f16.s64 %0, %1;" : "=h"(result.bits) : "l"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.s64", "=h", result.bits, "l", value, fusiond_host::to_half(value));
     return result;
 }
 
@@ -106,14 +115,14 @@ __device__ __forceinline__ __half __int2half(long value)
 __device__ __forceinline__ __half __int2half(uint32_t value)
 {
     __half result;
-    asm("cvt.rn.f16.u32 %0, %1;" : "=h"(result.bits) : "r"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.u32", "=h", result.bits, "r", value, fusiond_host::to_half(value));
     return result;
 }
 
 __device__ __forceinline__ __half __int2half(uint64_t value)
 {
     __half result;
-    asm("cvt.rn.f16.u64 %0, %1;" : "=h"(result.bits) : "l"(value));
+    FUSIOND_CONVERT("cvt.rn.f16.u64", "=h", result.bits, "l", value, fusiond_host::to_half(value));
     return result;
 }
 
@@ -133,28 +142,30 @@ __device__ __forceinline__ __half __bool2half(bool value)
 __device__ __forceinline__ float __half2float(__half value)
 {
     float result;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.f32.f16", "=f", result, "h", value.bits, fusiond_host::half_to_float(value.bits));
     return result;
 }
 
 __device__ __forceinline__ double __half2double(__half value)
 {
     double result;
-    asm("cvt.f64.f16 %0, %1;" : "=d"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.f64.f16", "=d", result, "h", value.bits, fusiond_host::half_to_float(value.bits));
     return result;
 }
 
 __device__ __forceinline__ int __half2int32(__half value)
 {
     int result;
-    asm("cvt.rzi.s32.f16 %0, %1;" : "=r"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.rzi.s32.f16", "=r", result, "h", value.bits,
+                    __float2int_rz(fusiond_host::half_to_float(value.bits)));
     return result;
 }
 
 __device__ __forceinline__ int64_t __half2int(__half value)
 {
     int64_t result;
-    asm("cvt.rzi.s64.f16 %0, %1;" : "=l"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.rzi.s64.f16", "=l", result, "h", value.bits,
+                    __float2ll_rz(fusiond_host::half_to_float(value.bits)));
     return result;
 }
 
@@ -162,16 +173,20 @@ __device__ __forceinline__ int64_t __half2int(__half value)
 __device__ __forceinline__ int __half2uint32(__half value)
 {
     int result;
-    asm("cvt.rzi.u32.f16 %0, %1;" : "=r"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.rzi.u32.f16", "=r", result, "h", value.bits,
+                    (int)__float2uint_rz(fusiond_host::half_to_float(value.bits)));
     return result;
 }
 
 __device__ __forceinline__ int64_t __half2uint(__half value)
 {
     int64_t result;
-    asm("cvt.rzi.u64.f16 %0, %1;" : "=l"(result) : "h"(value.bits));
+    FUSIOND_CONVERT("cvt.rzi.u64.f16", "=l", result, "h", value.bits,
+                    (int64_t)__float2ull_rz(fusiond_host::half_to_float(value.bits)));
     return result;
 }
+
+#undef FUSIOND_CONVERT
 
 // Convert to the type of the second argument.
 __device__ __forceinline__ void __half2int(__half value, int &ret)

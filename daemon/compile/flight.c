@@ -139,9 +139,10 @@ static void compile(struct flight *flight)
     struct header_digest *missing = NULL;
     size_t n_missing = 0;
     struct error error;
+    struct pool *pool = flights->pools[flight->plan->compiler];
 
     flight->state = FLIGHT_COMPILING;
-    if (!flights->pool) {
+    if (!pool) {
         error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
         land_with_error(flight, &error);
         return;
@@ -161,7 +162,7 @@ static void compile(struct flight *flight)
     flight->job.build = flight->plan->build;
     flight->job.deadline_ms = flight->plan->request.deadline_ms;
     flight->job.done = on_compiled;
-    if (pool_submit(flights->pool, &flight->job, &error) < 0)
+    if (pool_submit(pool, &flight->job, &error) < 0)
         land_with_error(flight, &error);
 }
 
@@ -181,10 +182,10 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
 
 /* ---- boarding ---- */
 
-void flights_init(struct flights *flights, struct kernel_store *store, struct pool *pool, struct blob_store *blobs,
+void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
                   struct stats_reply *stats, void (*on_landed)(void *owner), void *owner)
 {
-    *flights = (struct flights){NULL, store, pool, blobs, stats, on_landed, owner};
+    *flights = (struct flights){NULL, store, pools, blobs, stats, on_landed, owner};
 }
 
 static int start_flight(struct flights *flights, const struct kernel_id *id, struct plan *plan, struct flight **ret,

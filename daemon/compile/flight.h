@@ -40,14 +40,14 @@ struct passenger {
 struct flights {
     struct flight *by_id;
     struct kernel_store *store;
-    struct pool *pool; /* NULL once it is closed: nothing is compiled any more */
+    struct pool **pools; /* by enum compiler_kind; NULL once one is closed: it compiles nothing any more */
     struct blob_store *blobs;
     struct stats_reply *stats;
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;
 };
 
-void flights_init(struct flights *flights, struct kernel_store *store, struct pool *pool, struct blob_store *blobs,
+void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
                   struct stats_reply *stats, void (*on_landed)(void *owner), void *owner);
 
 /* Join the flight of this owner's key, or lead a new one. The plan is taken over in any case. -1: nothing is called

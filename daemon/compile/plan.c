@@ -26,7 +26,7 @@ static int digest_headers(struct plan *plan, struct error *error)
     return 0;
 }
 
-static int fill(struct plan *plan, struct bytes params, const struct compiler_facts *facts, struct error *error)
+static int decode(struct plan *plan, struct bytes params, struct error *error)
 {
     uint8_t *copy = msgpack_zone_malloc(&plan->zone, params.size);
     if (!copy)
@@ -34,6 +34,12 @@ static int fill(struct plan *plan, struct bytes params, const struct compiler_fa
     memcpy(copy, params.at, params.size);
     if (message_parse(&compile_request_type, copy, params.size, &plan->zone, &plan->request, error) < 0)
         return -1;
+    plan->compiler = compiler_for(plan->request.fusion->target);
+    return 0;
+}
+
+int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error)
+{
     const struct fusion *fusion = plan->request.fusion;
     if (resolve(fusion, plan->request.sample, plan->request.n_sample, facts, &plan->zone, &plan->resolved, error) < 0)
         return -1;
@@ -46,7 +52,7 @@ static int fill(struct plan *plan, struct bytes params, const struct compiler_fa
     return 0;
 }
 
-int plan_create(struct bytes params, const struct compiler_facts *facts, struct plan **ret, struct error *error)
+int plan_create(struct bytes params, struct plan **ret, struct error *error)
 {
     struct plan *plan = calloc(1, sizeof *plan);
     if (!plan)
@@ -55,7 +61,7 @@ int plan_create(struct bytes params, const struct compiler_facts *facts, struct 
         free(plan);
         return no_memory(error);
     }
-    if (fill(plan, params, facts, error) < 0) {
+    if (decode(plan, params, error) < 0) {
         plan_destroy(plan);
         return -1;
     }

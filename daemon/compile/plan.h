@@ -15,12 +15,16 @@ struct plan {
     struct resolved resolved;
     uint8_t (*header_digests)[DIGEST_SIZE]; /* one per request.fusion->headers */
     uint8_t key[KEY_SIZE];
-    unsigned compiler_major, compiler_minor; /* of the facts that it was made with */
+    enum compiler_kind compiler;             /* who has to compile it */
+    unsigned compiler_major, compiler_minor; /* of the facts that it was settled with */
     uint8_t build[DIGEST_SIZE];
 };
 
-/* From the packed params of a compile request. -1 with the first thing that is wrong. */
-int plan_create(struct bytes params, const struct compiler_facts *facts, struct plan **ret, struct error *error);
+/* Decode the packed params of a compile request: only `request` and `compiler` are meant yet. -1 with the first thing
+ * that is wrong. */
+int plan_create(struct bytes params, struct plan **ret, struct error *error);
+/* Check, resolve and key it, with what is known of its compiler. */
+int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error);
 /* NULL is fine. */
 void plan_destroy(struct plan *plan);
 

@@ -36,7 +36,8 @@ struct pool {
     size_t n_workers;
     size_t n_starting;
     size_t n_queued;
-    struct worker *probe; /* not one of the workers */
+    size_t told_workers, told_busy, told_queued; /* its part of the gauges */
+    struct worker *probe;                        /* not one of the workers */
 
     bool has_facts;
     struct compiler_facts facts;
@@ -61,14 +62,8 @@ static void advance(struct pool *pool);
 
 /* ---- starting processes ---- */
 
-static size_t make_argv(const struct pool *pool, bool probe, char **ret)
+static size_t add_nvrtc(const struct pool *pool, size_t n, char **ret)
 {
-    size_t n = 0;
-    ret[n++] = (char *)pool->options.compiler;
-    ret[n++] = (char *)"--fd";
-    ret[n++] = (char *)"3";
-    if (probe)
-        ret[n++] = (char *)"--probe";
     if (pool->options.nvrtc) {
         ret[n++] = (char *)"--nvrtc";
         ret[n++] = (char *)pool->options.nvrtc;
@@ -77,18 +72,44 @@ static size_t make_argv(const struct pool *pool, bool probe, char **ret)
         ret[n++] = (char *)"--nvrtc-dir";
         ret[n++] = (char *)*dir;
     }
+    return n;
+}
+
+static size_t add_host_cc(const struct pool *pool, size_t n, char **ret)
+{
+    ret[n++] = (char *)"--host-cc";
+    ret[n++] = (char *)pool->options.host_cc;
+    ret[n++] = (char *)"--work-dir";
+    ret[n++] = (char *)pool->options.work_dir;
+    return n;
+}
+
+static size_t make_argv(const struct pool *pool, bool probe, char **ret)
+{
+    size_t n = 0;
+    ret[n++] = (char *)pool->options.compiler;
+    ret[n++] = (char *)"--fd";
+    ret[n++] = (char *)"3";
+    if (probe)
+        ret[n++] = (char *)"--probe";
+    n = pool->options.kind == COMPILER_HOST ? add_host_cc(pool, n, ret) : add_nvrtc(pool, n, ret);
     ret[n] = NULL;
     return n;
 }
 
+/* The gauges are the sums over all pools. */
 static void update_gauges(struct pool *pool)
 {
+    struct stats_reply *stats = pool->options.stats;
     size_t busy = 0;
     for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next)
         busy += container_of(link, struct worker, link)->state == WORKER_BUSY;
-    pool->options.stats->workers = pool->n_workers;
-    pool->options.stats->workers_busy = busy;
-    pool->options.stats->queue_depth = pool->n_queued;
+    stats->workers += pool->n_workers - pool->told_workers;
+    stats->workers_busy += busy - pool->told_busy;
+    stats->queue_depth += pool->n_queued - pool->told_queued;
+    pool->told_workers = pool->n_workers;
+    pool->told_busy = busy;
+    pool->told_queued = pool->n_queued;
 }
 
 /* ---- jobs ---- */
@@ -181,12 +202,14 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
 
 static int take_facts(struct pool *pool, const struct worker_ready *ready)
 {
-    if (ready->error.at || !ready->has_build || !ready->identity.at || ready->n_archs == 0) {
+    bool told_archs = ready->n_archs > 0 || pool->options.kind == COMPILER_HOST;
+    if (ready->error.at || !ready->has_build || !ready->identity.at || !told_archs) {
         snprintf(pool->probe_said, sizeof pool->probe_said, "%s",
                  ready->error.at ? ready->error.at : "the compiler's probe told too little");
         return -1;
     }
-    pool->facts = (struct compiler_facts){.major = (unsigned)ready->major,
+    pool->facts = (struct compiler_facts){.kind = pool->options.kind,
+                                          .major = (unsigned)ready->major,
                                           .minor = (unsigned)ready->minor,
                                           .archs = pool->archs,
                                           .n_archs = ready->n_archs};
@@ -196,8 +219,8 @@ static int take_facts(struct pool *pool, const struct worker_ready *ready)
     pool->problem[0] = '\0';
     pool->has_facts = true;
     pool->failed_probes = 0;
-    log_event(LOG_INFO, "compiler", "name=nvrtc version=%u.%u library=%s targets=%zu", pool->facts.major,
-              pool->facts.minor, ready->library.at ? ready->library.at : "?", pool->facts.n_archs);
+    log_event(LOG_INFO, "compiler", "name=%s version=%u.%u library=%s targets=%zu", compiler_name(pool->options.kind),
+              pool->facts.major, pool->facts.minor, ready->library.at ? ready->library.at : "?", pool->facts.n_archs);
     return 0;
 }
 

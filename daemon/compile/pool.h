@@ -17,13 +17,16 @@
 struct pool;
 
 struct pool_options {
+    enum compiler_kind kind;       /* which back end of fusiond-compiler it runs */
     const char *compiler;          /* path of fusiond-compiler */
     const char *nvrtc;             /* path of libnvrtc, or NULL: the worker looks for it */
     const char *const *nvrtc_dirs; /* folders to look in; ends with NULL; may be NULL */
+    const char *host_cc;           /* path or name of the C++ compiler; kind COMPILER_HOST only */
+    const char *work_dir;          /* where its workers make their private folders */
     unsigned max_workers;          /* at least 1 */
     uint64_t deadline_ms;          /* of a job that names none */
     size_t max_queue;              /* jobs that may wait; one more is BUSY */
-    struct stats_reply *stats;     /* counters of workers and queue */
+    struct stats_reply *stats;     /* counters of workers and queue; pools add to them */
 };
 
 /* What became of a job. Exactly one of result and error is meant: result is NULL when error.code is set. */

@@ -101,7 +101,8 @@ static void take_request(struct draft *draft, const struct plan *plan, struct he
     kernel->n_headers = fusion->n_headers;
     kernel->structured = fusion->structured;
     kernel->code = fusion->code;
-    snprintf(draft->compiler, sizeof draft->compiler, "nvrtc %u.%u", plan->compiler_major, plan->compiler_minor);
+    snprintf(draft->compiler, sizeof draft->compiler, "%s %u.%u", compiler_name(plan->compiler), plan->compiler_major,
+             plan->compiler_minor);
     kernel->compiler = text_of(draft->compiler);
     memcpy(kernel->build, plan->build, sizeof kernel->build);
     kernel->has_build = true;

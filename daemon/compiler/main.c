@@ -1,7 +1,9 @@
 /*
- * fusiond-compiler: reads jobs from a socket, compiles them with NVRTC, answers. One thread, one job at a time.
+ * fusiond-compiler: reads jobs from a socket, compiles them with NVRTC, or with the C++ compiler for the host device,
+ * answers. One thread, one job at a time.
  *
- *   load the library → one compile to warm it up → shut the process in → worker_ready → { worker_job → worker_result }
+ *   load the library, or find the compiler → one compile to warm it up → shut the process in → worker_ready → {
+ * worker_job → worker_result }
  *
  * worker_ready comes last, so that a job never reaches a worker that is not shut in, and because it carries how well
  * it is. The process ends by _exit only: the compiler's exit handlers must not run.
@@ -15,6 +17,7 @@
 
 #include "daemon/compiler/channel.h"
 #include "daemon/compiler/crash.h"
+#include "daemon/compiler/host_cc.h"
 #include "daemon/compiler/job.h"
 #include "daemon/compiler/nvrtc.h"
 #include "daemon/compiler/worker.h"
@@ -30,6 +33,22 @@ struct options {
     const char *nvrtc;
     const char *dirs[DIRS_MAX];
     size_t n_dirs;
+    const char *host_cc; /* NULL: NVRTC */
+    const char *work_dir;
+};
+
+/* What compiles. */
+struct back_end {
+    int (*run)(const void *compiler, const struct worker_job *job, msgpack_zone *zone, struct worker_result *ret,
+               struct error *error);
+    const void *compiler;
+    /* What worker_ready tells. */
+    unsigned major, minor;
+    const int *archs;
+    size_t n_archs;
+    const char *path;
+    char identity[512];
+    uint8_t build[DIGEST_SIZE];
 };
 
 static void complain(const struct error *error)
@@ -43,6 +62,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
         {"fd", required_argument, NULL, 'f'},
         {"nvrtc", required_argument, NULL, 'n'},
         {"nvrtc-dir", required_argument, NULL, 'd'},
+        {"host-cc", required_argument, NULL, 'c'},
+        {"work-dir", required_argument, NULL, 'w'},
         {"probe", no_argument, NULL, 'p'},
         {0},
     };
@@ -59,13 +80,17 @@ static int parse_options(int argc, char **argv, struct options *ret)
             options.nvrtc = optarg;
         } else if (letter == 'd' && options.n_dirs < DIRS_MAX) {
             options.dirs[options.n_dirs++] = optarg;
+        } else if (letter == 'c') {
+            options.host_cc = optarg;
+        } else if (letter == 'w') {
+            options.work_dir = optarg;
         } else if (letter == 'p') {
             options.probe = true;
         } else {
             return -1;
         }
     }
-    if (options.fd < 0 || optind != argc)
+    if (options.fd < 0 || optind != argc || !options.host_cc != !options.work_dir)
         return -1;
     *ret = options;
     return 0;
@@ -85,27 +110,27 @@ static int send_message(struct channel *channel, const struct message_type *type
     return result;
 }
 
-static int send_ready(struct channel *channel, const struct nvrtc *nvrtc, enum sandbox sandbox, const char *identity,
-                      const uint8_t *build, struct error *error)
+static int send_ready(struct channel *channel, const struct back_end *back_end, enum sandbox sandbox, bool probe,
+                      struct error *error)
 {
     int64_t archs[NVRTC_MAX_ARCHS];
     struct worker_ready ready = {
         .protocol = WORKER_PROTOCOL,
         .has_protocol = true,
-        .major = (uint64_t)nvrtc->major,
+        .major = back_end->major,
         .has_major = true,
-        .minor = (uint64_t)nvrtc->minor,
+        .minor = back_end->minor,
         .has_minor = true,
         .archs = archs,
-        .n_archs = nvrtc->n_archs,
-        .library = text_of(nvrtc->path),
-        .identity = text_of(identity),
+        .n_archs = back_end->n_archs,
+        .library = text_of(back_end->path),
+        .identity = text_of(back_end->identity),
         .sandbox = sandbox,
     };
-    for (size_t i = 0; i < nvrtc->n_archs; i++)
-        archs[i] = nvrtc->archs[i];
-    if (build != NULL) {
-        memcpy(ready.build, build, DIGEST_SIZE);
+    for (size_t i = 0; i < back_end->n_archs; i++)
+        archs[i] = back_end->archs[i];
+    if (probe) {
+        memcpy(ready.build, back_end->build, DIGEST_SIZE);
         ready.has_build = true;
     }
     return send_message(channel, &worker_ready_type, &ready, error);
@@ -123,7 +148,7 @@ static int refuse(struct channel *channel, const struct error *why)
 }
 
 /* Answer one job. The exit code if the worker cannot go on, else -1. */
-static int serve(struct channel *channel, const struct nvrtc *nvrtc, const uint8_t *frame, size_t size)
+static int serve(struct channel *channel, const struct back_end *back_end, const uint8_t *frame, size_t size)
 {
     struct error error;
     struct worker_job job;
@@ -138,7 +163,7 @@ static int serve(struct channel *channel, const struct nvrtc *nvrtc, const uint8
     sandbox_allow_job();
     if (envelope_read_message(frame, size, &worker_job_type, &zone, &job, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
-    else if (job_run(nvrtc, &job, &zone, &result, &error) < 0)
+    else if (back_end->run(back_end->compiler, &job, &zone, &result, &error) < 0)
         code = WORKER_EXIT_MEMORY;
     else if (send_message(channel, &worker_result_type, &result, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
@@ -148,7 +173,7 @@ static int serve(struct channel *channel, const struct nvrtc *nvrtc, const uint8
     return code;
 }
 
-static int serve_all(struct channel *channel, const struct nvrtc *nvrtc)
+static int serve_all(struct channel *channel, const struct back_end *back_end)
 {
     struct error error;
     const uint8_t *frame;
@@ -161,36 +186,77 @@ static int serve_all(struct channel *channel, const struct nvrtc *nvrtc)
             complain(&error);
             return WORKER_EXIT_CHANNEL;
         }
-        int code = serve(channel, nvrtc, frame, size);
+        int code = serve(channel, back_end, frame, size);
         if (code != -1)
             return code;
     }
 }
 
-static int run(struct channel *channel, const struct options *options)
+/* ---- the two back ends ---- */
+
+static int run_nvrtc(const void *compiler, const struct worker_job *job, msgpack_zone *zone, struct worker_result *ret,
+                     struct error *error)
+{
+    return job_run(compiler, job, zone, ret, error);
+}
+
+static int open_nvrtc(const struct options *options, struct back_end *ret, struct error *error)
 {
     static struct nvrtc nvrtc;
-    struct error error;
-    char identity[512];
-    uint8_t build[DIGEST_SIZE];
-    if (nvrtc_open(&nvrtc, options->nvrtc, options->dirs, options->n_dirs, &error) < 0)
-        return refuse(channel, &error);
+    if (nvrtc_open(&nvrtc, options->nvrtc, options->dirs, options->n_dirs, error) < 0)
+        return -1;
     preamble_modules(); /* digests its texts once, while everything is allowed */
     /* After the library was found, before it looks where it is: line tables hold the folder. */
     if (chdir("/") < 0)
-        error_set_errno(&error, STATUS_SYSTEM, errno, "chdir /");
-    else if (nvrtc_warm_up(&nvrtc, &error) == 0 && nvrtc_identity(&nvrtc, identity, sizeof identity, &error) == 0 &&
-             (!options->probe || nvrtc_build(&nvrtc, build, &error) == 0))
-        error.code = STATUS_OK;
-    if (error.code != STATUS_OK)
-        return refuse(channel, &error);
+        return error_set_errno(error, STATUS_SYSTEM, errno, "chdir /");
+    *ret = (struct back_end){.run = run_nvrtc,
+                             .compiler = &nvrtc,
+                             .major = (unsigned)nvrtc.major,
+                             .minor = (unsigned)nvrtc.minor,
+                             .archs = nvrtc.archs,
+                             .n_archs = nvrtc.n_archs,
+                             .path = nvrtc.path};
+    return nvrtc_warm_up(&nvrtc, error) < 0 || nvrtc_identity(&nvrtc, ret->identity, sizeof ret->identity, error) < 0 ||
+                   (options->probe && nvrtc_build(&nvrtc, ret->build, error) < 0)
+               ? -1
+               : 0;
+}
 
-    enum sandbox sandbox = sandbox_enter(SANDBOX_COMPILER, NULL);
-    if (send_ready(channel, &nvrtc, sandbox, identity, options->probe ? build : NULL, &error) < 0) {
+static int run_host_cc(const void *compiler, const struct worker_job *job, msgpack_zone *zone,
+                       struct worker_result *ret, struct error *error)
+{
+    return host_cc_run(compiler, job, zone, ret, error);
+}
+
+static int open_host_cc(const struct options *options, struct back_end *ret, struct error *error)
+{
+    static struct host_cc cc;
+    if (host_cc_open(&cc, options->host_cc, options->work_dir, error) < 0)
+        return -1;
+    *ret = (struct back_end){
+        .run = run_host_cc, .compiler = &cc, .major = cc.major, .minor = cc.minor, .path = cc.program};
+    return host_cc_warm_up(&cc, error) < 0 || host_cc_identity(&cc, ret->identity, sizeof ret->identity, error) < 0 ||
+                   (options->probe && host_cc_build(&cc, ret->build, error) < 0)
+               ? -1
+               : 0;
+}
+
+static int run(struct channel *channel, const struct options *options)
+{
+    struct back_end back_end;
+    struct error error;
+    enum sandbox sandbox;
+    if ((options->host_cc ? open_host_cc(options, &back_end, &error) : open_nvrtc(options, &back_end, &error)) < 0)
+        return refuse(channel, &error);
+    if (options->host_cc)
+        sandbox = host_cc_enter_sandbox(back_end.compiler);
+    else
+        sandbox = sandbox_enter(SANDBOX_COMPILER, NULL);
+    if (send_ready(channel, &back_end, sandbox, options->probe, &error) < 0) {
         complain(&error);
         return WORKER_EXIT_CHANNEL;
     }
-    return options->probe ? WORKER_EXIT_DONE : serve_all(channel, &nvrtc);
+    return options->probe ? WORKER_EXIT_DONE : serve_all(channel, &back_end);
 }
 
 int main(int argc, char **argv)
@@ -200,6 +266,7 @@ int main(int argc, char **argv)
     struct channel channel;
     if (parse_options(argc, argv, &options) < 0) {
         fprintf(stderr, "usage: fusiond-compiler --fd N [--nvrtc FILE] [--nvrtc-dir FOLDER]... [--probe]\n"
+                        "       fusiond-compiler --fd N --host-cc PROGRAM --work-dir FOLDER [--probe]\n"
                         "A part of fusiond, which starts it; N is a connected Unix stream socket.\n");
         _exit(WORKER_EXIT_USAGE);
     }

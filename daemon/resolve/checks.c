@@ -9,8 +9,11 @@
 #include "daemon/resolve/sorted.h"
 #include "daemon/resolve/source.h"
 #include "daemon/resolve/zone.h"
+#include "preamble/host/abi.h"
 
 #define SHARED_EVERYWHERE 49152u
+/* As much as the largest GPU of today has. */
+#define SHARED_HOST FUSIOND_HOST_DYNAMIC_BYTES
 #define REASON_SHOWN 320u /* bytes of the client's reason that an error has room for */
 
 static int check_code(struct text code, struct error *error)
@@ -110,6 +113,8 @@ int check_outputs(const struct fusion *fusion, msgpack_zone *zone, struct error 
 unsigned shared_memory_limit(const struct target *target, const struct compiler_facts *facts)
 {
     const struct arch *arch = arch_find(target->arch);
+    if (target->image_kind == IMAGE_KIND_SHARED_OBJECT)
+        return SHARED_HOST;
     if (!compiler_is(facts, 13, 0))
         return SHARED_EVERYWHERE;
     return target->suffix == 'a' ? arch->shared_a : arch->shared;
@@ -122,7 +127,9 @@ int check_requirements(const struct requirements *requires, const struct target 
     if (!requires)
         return 0;
     target_name(target, name);
-    if (requires->has_min_capability && target->arch < requires->min_capability) {
+    /* The CPU has no capability; code that needs what it lacks does not compile. */
+    bool is_host = target->image_kind == IMAGE_KIND_SHARED_OBJECT;
+    if (requires->has_min_capability && target->arch < requires->min_capability && !is_host) {
         int size = (int)(requires->reason.size < REASON_SHOWN ? requires->reason.size : REASON_SHOWN);
         return error_set(
             error, STATUS_UNSUPPORTED_TARGET,
@@ -130,6 +137,10 @@ int check_requirements(const struct requirements *requires, const struct target 
             (unsigned long long) requires->min_capability, size ? ": " : "", size, size ? requires->reason.at : "");
     }
     unsigned limit = shared_memory_limit(target, facts);
+    if (requires->has_static_shared_memory && requires->static_shared_memory > limit && is_host)
+        return error_set(error, STATUS_SHARED_MEMORY_LIMIT,
+                         "fusion.requires.static_shared_memory: is %llu bytes; the limit of the host device is %u",
+                         (unsigned long long) requires->static_shared_memory, limit);
     if (requires->has_static_shared_memory && requires->static_shared_memory > limit)
         return error_set(error, STATUS_SHARED_MEMORY_LIMIT,
                          "fusion.requires.static_shared_memory: is %llu bytes; the limit of %s with NVRTC %u.%u is %u",

@@ -30,9 +30,18 @@ static bool choose_std(const struct settings *settings, size_t i, struct value *
     return flag(true, i, ret);
 }
 
+static bool is_host(const struct settings *settings)
+{
+    return settings->target->image_kind == IMAGE_KIND_SHARED_OBJECT;
+}
+
+/* The host compiler needs to be told twice: information for the debugger, and code that it can follow. */
 static bool choose_debug(const struct settings *settings, size_t i, struct value *ret)
 {
-    return flag(settings->compile->debug, i, ret);
+    if (!is_host(settings))
+        return flag(settings->compile->debug, i, ret);
+    *ret = (struct value){.text = i == 0 ? TEXT_OF("g") : TEXT_OF("O0")};
+    return settings->compile->debug && i < 2;
 }
 
 static bool choose_unused_variables(const struct settings *settings, size_t i, struct value *ret)
@@ -81,11 +90,12 @@ static bool choose_verbose(const struct settings *settings, size_t i, struct val
     return flag(true, i, ret);
 }
 
-/* Beside -G only 0 is legal, and it is what -G means. */
+/* Beside -G only 0 is legal, and it is what -G means. The C++ compiler's levels end at 3. */
 static bool choose_opt_level(const struct settings *settings, size_t i, struct value *ret)
 {
     const struct compile_options *compile = settings->compile;
-    *ret = (struct value){.numeric = true, .number = (unsigned)compile->opt_level};
+    unsigned level = (unsigned)compile->opt_level;
+    *ret = (struct value){.numeric = true, .number = is_host(settings) && level > 3 ? 3 : level};
     return i == 0 && compile->has_opt_level && compile->opt_level != OPT_LEVEL_DEFAULT && !compile->debug;
 }
 
@@ -122,14 +132,14 @@ typedef bool (*choose_fn)(const struct settings *settings, size_t i, struct valu
 #define REPORT false
 
 static const struct option_row rows[] = {
-#define OPTION(name, field, values, in_key, sass, ptx, load, major, minor)                                             \
-    {#name, field, values, in_key, sass, ptx, load, major, minor},
+#define OPTION(name, field, values, in_key, sass, ptx, host, load, major, minor)                                       \
+    {#name, field, values, in_key, sass, ptx, host, load, major, minor},
 #include "daemon/resolve/options.def"
 #undef OPTION
 };
 
 static const choose_fn choosers[] = {
-#define OPTION(name, field, values, in_key, sass, ptx, load, major, minor) choose_##name,
+#define OPTION(name, field, values, in_key, sass, ptx, host, load, major, minor) choose_##name,
 #include "daemon/resolve/options.def"
 #undef OPTION
 };
@@ -174,6 +184,11 @@ static int write_argument(const char *form, const struct value *value, msgpack_z
     return zone_format(zone, ret, error, "%s%.*s", form, (int)value->text.size, value->text.at);
 }
 
+static const char *form_of(const struct option_row *row, enum image_kind kind)
+{
+    return kind == IMAGE_KIND_SHARED_OBJECT ? row->host : kind == IMAGE_KIND_PTX ? row->ptx : row->sass;
+}
+
 int options_write(const struct settings *settings, msgpack_zone *zone, struct resolved *ret, struct error *error)
 {
     size_t most = ROWS + settings->compile->n_defines, n_args = 0, n_key_args = 0, n_job_args = 0;
@@ -183,7 +198,7 @@ int options_write(const struct settings *settings, msgpack_zone *zone, struct re
     if (!args || !key_args || !job_args)
         return -1;
     for (size_t row = 0; row < ROWS; row++) {
-        const char *form = settings->target->image_kind == IMAGE_KIND_PTX ? rows[row].ptx : rows[row].sass;
+        const char *form = form_of(&rows[row], settings->target->image_kind);
         struct value value;
         if (!form || !compiler_is(settings->facts, rows[row].major, rows[row].minor))
             continue;

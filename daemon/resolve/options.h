@@ -23,9 +23,9 @@ struct option_row {
     const char *field; /* "" when the daemon decides */
     const char *values;
     bool in_key;
-    const char *sass, *ptx; /* forms; NULL: not sent */
-    const char *load;       /* the driver's option; NULL: none */
-    unsigned major, minor;  /* the first NVRTC that has it */
+    const char *sass, *ptx, *host; /* forms; NULL: not sent */
+    const char *load;              /* the driver's option; NULL: none */
+    unsigned major, minor;         /* the first NVRTC that has it */
 };
 
 /* All rows in canonical order. */

@@ -119,9 +119,11 @@ static void settle_registers(const struct step *step, struct resolved *ret)
 {
     const struct compile_options *compile = step->compile;
     ret->block_size = compile->has_block_size ? (unsigned)compile->block_size : 0;
-    unsigned limit = register_limit(step->target.arch, ret->block_size,
-                                    compile->has_max_registers ? (unsigned)compile->max_registers : 0);
     bool ptx = step->target.image_kind == IMAGE_KIND_PTX;
+    unsigned limit = 0; /* a CPU's registers are its own affair */
+    if (step->target.image_kind != IMAGE_KIND_SHARED_OBJECT)
+        limit = register_limit(step->target.arch, ret->block_size,
+                               compile->has_max_registers ? (unsigned)compile->max_registers : 0);
     ret->max_registers = ptx ? 0 : limit;
     ret->load_max_registers = ptx ? limit : 0;
     ret->load_opt_level = ptx && compile->has_opt_level ? (int)compile->opt_level : -1;

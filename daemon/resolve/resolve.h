@@ -8,17 +8,25 @@
 #include "kernels_db/kernel_key.h"
 #include "proto/message.h"
 
-/* What is known of one compiler library, from its worker's first message. */
+/* Who compiles: NVRTC for GPUs, the system's C++ compiler for the host device. */
+enum compiler_kind {
+    COMPILER_NVRTC,
+    COMPILER_HOST,
+    COMPILER_KINDS,
+};
+
+/* What is known of one compiler, from its worker's first message. */
 struct compiler_facts {
+    enum compiler_kind kind;
     unsigned major, minor;
-    const int64_t *archs; /* ascending: 75, 80, … */
+    const int64_t *archs; /* ascending: 75, 80, …; none of the host compiler */
     size_t n_archs;
     uint8_t build[DIGEST_SIZE];
 };
 
 /* The settled request. Texts live in the zone, as far as they are not the fusion's. */
 struct resolved {
-    struct text target; /* "sm_90a" or "compute_90" */
+    struct text target; /* "sm_90a", "compute_90" or "host" */
     enum image_kind image_kind;
     enum index_type index_type;  /* absent for code that cannot depend on it: structured, or without the preamble */
     unsigned max_registers;      /* what the compiler is told; 0: no limit is sent. Always 0 for PTX */
@@ -43,10 +51,17 @@ struct resolved {
     struct key_part *header_parts; /* one per header; resolved_key() fills in the digests */
 };
 
+/* "nvrtc", "g++" */
+const char *compiler_name(enum compiler_kind kind);
+
+/* Which compiler a target's word asks for. */
+enum compiler_kind compiler_for(struct text target);
+
 /* Check and settle everything (B1.2's order of checks, the index type rules, the target rule, the option table, the
  * register limit, the modules, the program text). Only the digests of headers are not looked at.
  * `sample` describes every tensor and output parameter in the order of params, and then the intermediates; the words of
  * fusion->target are in target.h, among them "cc_9.0" for a device of that compute capability.
+ * The facts are those of the compiler that compiler_for() the target names.
  * -1 with the error of the first check that fails; *ret is then untouched. The fusion must outlive *ret. */
 int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
             const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error);

@@ -5,6 +5,7 @@
 #include "daemon/resolve/defines.h"
 #include "daemon/resolve/identifiers.h"
 #include "daemon/resolve/zone.h"
+#include "preamble/host/abi.h"
 #include "preamble/preamble.h"
 
 static const char namespace_open[] = "namespace " SOURCE_NAMESPACE " {\n";
@@ -18,6 +19,14 @@ static const char define_open[] = "#define ";
 
 static const char include_open[] = "#include \"";
 static const char include_close[] = "\"\n";
+
+/* The table of a host image. Findings in it are not the client's lines, but its entries' names. */
+static const char include_host[] = "#include \"" FUSIOND_HOST_INCLUDE "\"\n";
+static const char table_open[] = "#line 1 \"fusion.entries\"\nFUSIOND_HOST_IMAGE_BEGIN\n";
+static const char entry_open[] = "FUSIOND_HOST_ENTRY(\"";
+static const char entry_middle[] = "\", ";
+static const char entry_close[] = ")\n";
+static const char table_close[] = "FUSIOND_HOST_IMAGE_END\n";
 
 /* Which modules stand in front, the index module first. */
 static int choose_modules(const struct fusion *fusion, enum index_type index_type, struct resolved *ret,
@@ -87,17 +96,47 @@ static char *append_defines(char *at, const struct fusion *fusion)
     return at;
 }
 
+/* Bytes of the table, at most: a name stands in it twice, once with every character escaped. */
+static size_t table_size(const struct resolved *resolved)
+{
+    size_t size = sizeof include_host + sizeof table_open + sizeof table_close;
+    for (size_t i = 0; i < resolved->n_names; i++)
+        size += sizeof entry_open + sizeof entry_middle + sizeof entry_close + 3 * resolved->names[i].size;
+    return size;
+}
+
+static char *append_table(char *at, const struct resolved *resolved)
+{
+    at = append(at, table_open, sizeof table_open - 1);
+    for (size_t i = 0; i < resolved->n_names; i++) {
+        struct text name = resolved->names[i];
+        at = append(at, entry_open, sizeof entry_open - 1);
+        for (size_t j = 0; j < name.size; j++) {
+            if (name.at[j] == '"' || name.at[j] == '\\')
+                *at++ = '\\';
+            *at++ = name.at[j];
+        }
+        at = append(at, entry_middle, sizeof entry_middle - 1);
+        at = append(at, name.at, name.size);
+        at = append(at, entry_close, sizeof entry_close - 1);
+    }
+    return append(at, table_close, sizeof table_close - 1);
+}
+
 static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct resolved *ret, struct error *error)
 {
     const struct preamble_module *modules = preamble_modules();
-    size_t size =
-        sizeof line_one + fusion->code.size + sizeof namespace_open + sizeof namespace_close + defines_size(fusion);
+    bool is_host = ret->image_kind == IMAGE_KIND_SHARED_OBJECT;
+    size_t size = (is_host ? table_size(ret) : 0) + sizeof line_one + fusion->code.size + sizeof namespace_open +
+                  sizeof namespace_close + defines_size(fusion);
     for (size_t i = 0; i < ret->n_modules; i++)
         size += sizeof include_open + strlen(modules[ret->modules[i]].include) + sizeof include_close;
 
     char *program = zone_array(zone, size, 1, error), *at = program;
     if (!program)
         return -1;
+    if (is_host)
+        at = append(at, include_host, sizeof include_host - 1);
     for (size_t i = 0; i < ret->n_modules; i++) {
         const char *include = modules[ret->modules[i]].include;
         at = append(at, include_open, sizeof include_open - 1);
@@ -112,6 +151,10 @@ static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct
     at = append(at, fusion->code.at, fusion->code.size);
     if (!fusion->structured)
         at = append(at, namespace_close, sizeof namespace_close - 1);
+    else if (is_host)
+        *at++ = '\n';
+    if (is_host)
+        at = append_table(at, ret);
     *at = 0;
     ret->program = (struct text){program, (size_t)(at - program)};
     return 0;

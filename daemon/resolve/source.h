@@ -21,6 +21,9 @@
  *     <code>
  *     }
  *
+ * For the host device (image_kind of *ret) the host header comes before all else, and the image's table of entries
+ * last; preamble/host/abi.h has the agreement. Structured code gets both, too.
+ *
  * Includes stand in front of everything, definitions too, as precompiled headers need it. The namespace has a name, so
  * that the lowered names of kernels are the same in every process. Structured code is just `#line 1 "fusion.cu"` and
  * the code.

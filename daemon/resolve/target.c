@@ -14,6 +14,8 @@ bool compiler_is(const struct compiler_facts *facts, unsigned major, unsigned mi
 
 const char *target_name(const struct target *target, char ret[TARGET_TEXT])
 {
+    if (target->image_kind == IMAGE_KIND_SHARED_OBJECT)
+        return memcpy(ret, "host", sizeof "host");
     const char *kind = target->image_kind == IMAGE_KIND_PTX ? "compute" : "sm";
     char suffix[2] = {target->suffix, 0};
     snprintf(ret, TARGET_TEXT, "%s_%u%s", kind, target->arch, suffix);
@@ -134,14 +136,38 @@ static int settle_explicit(struct text text, const char *at, enum image_kind kin
     return 0;
 }
 
+const char *compiler_name(enum compiler_kind kind)
+{
+    static const char *const names[COMPILER_KINDS] = {"nvrtc", "g++"};
+    return names[kind];
+}
+
+enum compiler_kind compiler_for(struct text target)
+{
+    return target.at && text_is(target, "host") ? COMPILER_HOST : COMPILER_NVRTC;
+}
+
+static int settle_host(enum image_kind wanted, struct target *ret, struct error *error)
+{
+    if (wanted && wanted != IMAGE_KIND_SHARED_OBJECT)
+        return error_set(error, STATUS_INVALID_OPTION,
+                         "fusion.compile.image: is %s, but the target \"host\" gives a shared_object",
+                         image_kind_word((int)wanted));
+    *ret = (struct target){.image_kind = IMAGE_KIND_SHARED_OBJECT};
+    return 0;
+}
+
 int target_settle(struct text text, enum image_kind wanted, const struct compiler_facts *facts, struct target *ret,
                   struct error *error)
 {
     const char *at = text.at;
     if (!text.at)
         return error_set(error, STATUS_MISSING_FIELD, "fusion.target: is absent");
-    if (text_is(text, "host"))
-        return error_set(error, STATUS_UNSUPPORTED, "fusion.target: the host device does not run fusions yet");
+    if (compiler_for(text) == COMPILER_HOST)
+        return settle_host(wanted, ret, error);
+    if (wanted == IMAGE_KIND_SHARED_OBJECT)
+        return error_set(error, STATUS_INVALID_OPTION,
+                         "fusion.compile.image: is shared_object, which only the target \"host\" gives");
     if (!facts->n_archs)
         return refuse(text, "cannot be compiled", facts, error);
 

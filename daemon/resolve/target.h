@@ -23,13 +23,13 @@ struct target {
  *       missing in between        → a cubin for the nearest lower one of the same major, else PTX of the nearest lower
  *       below the oldest          → UNSUPPORTED_TARGET
  *     A clamped target never has a suffix.
- *   "host"                         UNSUPPORTED
+ *   "host"                         a shared object for the CPU, by the host compiler
  * `wanted` is the fusion's compile.image or 0. Errors: INVALID_FIELD for other words, UNSUPPORTED_TARGET naming the
  * target and what the compiler has, INVALID_OPTION when the target cannot be had in the wanted kind. */
 int target_settle(struct text text, enum image_kind wanted, const struct compiler_facts *facts, struct target *ret,
                   struct error *error);
 
-/* "sm_90a" for a cubin, "compute_90a" for PTX. Returns ret. */
+/* "sm_90a" for a cubin, "compute_90a" for PTX, "host". Returns ret. */
 const char *target_name(const struct target *target, char ret[TARGET_TEXT]);
 
 /* Whether the compiler is at least this version. */

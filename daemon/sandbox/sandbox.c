@@ -49,10 +49,12 @@ static int arrange_descriptors(int fd)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null < 0)
         return -1;
-    /* dup2 clears O_CLOEXEC, which is of no matter: this process executes nothing. */
     if (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)
         return -1;
     if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || dup2(fd, CHANNEL) < 0)
+        return -1;
+    /* What this process starts must not hold the channel open. */
+    if (fcntl(CHANNEL, F_SETFD, FD_CLOEXEC) < 0)
         return -1;
     close_from(CHANNEL + 1);
     return 0;

@@ -171,7 +171,9 @@ Test(life, no_nvrtc)
     wire_close(&wire);
     wire_connect(&wire, daemon_.socket);
     cr_assert(wire_call(&wire, METHOD_HELLO, &hello, &greeting, NULL) == 0);
-    cr_assert(greeting.n_compilers == 0 && greeting.n_degraded == 1);
+    for (size_t i = 0; i < greeting.n_compilers; i++)
+        cr_assert_str_neq(greeting.compilers[i].name.at, "nvrtc"); /* the C++ compiler may be there */
+    cr_assert(greeting.n_degraded == 1);
     cr_assert(strstr(greeting.degraded[0].at, "/nonexistent/libnvrtc.so"), "%s", greeting.degraded[0].at);
     wire_close(&wire);
     base_line_check(&base);

@@ -22,7 +22,7 @@ struct rider {
 };
 
 static struct kernel_store *store;
-static struct pool *pool;
+static struct pool *pool, *pools[COMPILER_KINDS];
 static struct blob_store blobs;
 static struct flights flights;
 static struct stats_reply stats;
@@ -67,7 +67,8 @@ static void start(const char *behaviour)
     cr_assert_eq(pool_create(loop, &pool_options, on_facts, NULL, &pool, &error), 0);
     pump_until(n_facts == 1);
     cr_assert_not_null(pool_facts(pool));
-    flights_init(&flights, store, pool, &blobs, &stats, on_landed, &n_landed);
+    pools[COMPILER_NVRTC] = pool;
+    flights_init(&flights, store, pools, &blobs, &stats, on_landed, &n_landed);
 }
 
 static void close_pool(void)
@@ -75,7 +76,7 @@ static void close_pool(void)
     n_closed = 0;
     pool_close(pool, on_closed);
     pump_until(n_closed == 1);
-    pool = flights.pool = NULL;
+    pool = pools[COMPILER_NVRTC] = NULL;
 }
 
 static void setup(void)

@@ -45,7 +45,9 @@ struct plan *wish_plan(const struct wish *wish, const struct compiler_facts *fac
     struct plan *plan;
     struct error error;
     wish_pack(wish, &packed);
-    int status = plan_create((struct bytes){(const uint8_t *)packed.data, packed.size}, facts, &plan, &error);
+    int status = plan_create((struct bytes){(const uint8_t *)packed.data, packed.size}, &plan, &error);
+    if (status == 0)
+        status = plan_settle(plan, facts, &error);
     cr_assert_eq(status, 0, "%s", error.text);
     /* It has its own copy. */
     memset(packed.data, 0xff, packed.size);

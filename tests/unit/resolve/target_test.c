@@ -98,6 +98,20 @@ Test(target, B2_2_target_clamp)
     cr_expect_eq(target.suffix, 0);
 }
 
+Test(target, B2_2_the_host_is_a_target)
+{
+    struct compiler_facts facts = {.kind = COMPILER_HOST, .major = 12, .minor = 2};
+    struct target target;
+    struct error error;
+    char name[TARGET_TEXT];
+    cr_assert_eq(target_settle(TEXT_OF("host"), NONE, &facts, &target, &error), 0);
+    cr_expect_eq(target.image_kind, IMAGE_KIND_SHARED_OBJECT);
+    cr_expect_str_eq(target_name(&target, name), "host");
+    cr_expect_eq(compiler_for(TEXT_OF("host")), COMPILER_HOST);
+    cr_expect_eq(compiler_for(TEXT_OF("sm_90a")), COMPILER_NVRTC);
+    cr_expect_eq(compiler_for(TEXT_OF("hosts")), COMPILER_NVRTC);
+}
+
 struct refused_case {
     unsigned major, minor;
     const char *target;
@@ -141,7 +155,9 @@ Test(target, B2_2_target_refused)
         {12, 8, "sm_90f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90f", "100"}},
         {13, 0, "cc_13.0", CUBIN, STATUS_UNSUPPORTED_TARGET, {"cc_13.0", "PTX"}},
         {13, 0, "compute_80", CUBIN, STATUS_INVALID_OPTION, {"compute_80", "cubin"}},
-        {13, 0, "host", NONE, STATUS_UNSUPPORTED, {"host", "yet"}},
+        {13, 0, "host", CUBIN, STATUS_INVALID_OPTION, {"host", "cubin"}},
+        {13, 0, "host", PTX, STATUS_INVALID_OPTION, {"host", "ptx"}},
+        {13, 0, "sm_90a", IMAGE_KIND_SHARED_OBJECT, STATUS_INVALID_OPTION, {"shared_object", "host"}},
     };
     expect_refused(cases, ARRAY_SIZE(cases));
 }
