@@ -127,7 +127,17 @@ static void flush(struct channel *channel)
         if (output->sent == output->size)
             free_output(channel, output);
     }
+    if (channel->finishing && list_empty(&channel->out))
+        shutdown(channel->fd, SHUT_WR);
     update_interest(channel);
+}
+
+void channel_finish_sending(struct channel *channel)
+{
+    if (channel->closing || channel->broken.code != STATUS_OK)
+        return;
+    channel->finishing = true;
+    flush(channel);
 }
 
 /* An output to append to: the last one when it has room and nothing of it, fds included, would be reordered. */
@@ -150,7 +160,7 @@ static struct output *output_for(struct channel *channel, size_t size, size_t n_
 void channel_send(struct channel *channel, const char *bytes, size_t size, const int *fds, size_t n_fds)
 {
     require(n_fds <= LIMIT_FDS && size > 0);
-    if (channel->closing || channel->broken.code != STATUS_OK)
+    if (channel->closing || channel->finishing || channel->broken.code != STATUS_OK)
         return;
     if (channel->out_bytes + size > channel->out_limit) {
         break_off(channel, STATUS_BUSY, 0, "the peer does not read its replies");

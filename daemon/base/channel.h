@@ -46,6 +46,7 @@ struct channel {
     bool paused; /* by its owner: no frames are handed out */
     bool ended;
     bool closing;
+    bool finishing;      /* nothing more is sent after what waits */
     struct error broken; /* why sending failed; reported by on_end */
     const struct channel_events *events;
     void *owner;
@@ -60,6 +61,9 @@ int channel_start(struct channel *channel, uv_loop_t *loop, int fd, size_t in_li
 
 /* Queue whole frames. `bytes` is copied; the descriptors are duplicated. What fails is reported by on_end. */
 void channel_send(struct channel *channel, const char *bytes, size_t size, const int *fds, size_t n_fds);
+
+/* Send what waits, then let the peer see the end of the stream; receiving goes on. Nothing is sent any more. */
+void channel_finish_sending(struct channel *channel);
 
 /* Give the stream up: on_end comes later, with this error. */
 void channel_break(struct channel *channel, const struct error *error);

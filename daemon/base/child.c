@@ -119,13 +119,14 @@ static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
     child->events->on_frame(child, frame, size);
 }
 
-/* A child that closes its channel or breaks the protocol has nothing more to say. */
+/* A child that closes its channel or breaks the protocol has nothing more to say, and one that was not let go has no
+ * reason to. */
 static void on_end(struct channel *channel, const struct error *reason)
 {
     struct child *child = channel->owner;
     if (reason->code != STATUS_OK && child->text_size == 0)
         child->text_size = (size_t)snprintf(child->text, sizeof child->text, "%s", reason->text);
-    if (!child->reaped)
+    if (!child->reaped && !(child->released && reason->code == STATUS_OK))
         uv_process_kill(&child->process, SIGKILL);
     close_channel(child);
 }
@@ -191,10 +192,10 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
     return 0;
 }
 
-void child_send(struct child *child, const char *bytes, size_t size)
+void child_send(struct child *child, const char *bytes, size_t size, const int *fds, size_t n_fds)
 {
     if (child->channel_open)
-        channel_send(&child->channel, bytes, size, NULL, 0);
+        channel_send(&child->channel, bytes, size, fds, n_fds);
 }
 
 void child_forget_complaint(struct child *child)
@@ -232,6 +233,16 @@ void child_kill(struct child *child)
         return;
     child->killed = true;
     uv_process_kill(&child->process, SIGKILL);
+}
+
+void child_release(struct child *child, uint64_t ms)
+{
+    if (child->reaped)
+        return;
+    child->released = true;
+    if (child->channel_open)
+        channel_finish_sending(&child->channel);
+    child_arm(child, ms, child_kill);
 }
 
 void child_describe_exit(const struct child_exit *exit, char *ret, size_t room)

@@ -3,7 +3,8 @@
  * One module for every executable that the daemon starts.
  *
  *   child_start ──► on_frame … ──► on_exit      (once, when the process is reaped and its output read)
- *                     ▲    └── child_kill        (asks; on_exit still comes)
+ *                     ▲    ├── child_kill        (asks; on_exit still comes)
+ *                     │    └── child_release     (lets it end by itself; on_exit still comes)
  */
 #ifndef DAEMON_BASE_CHILD_H
 #define DAEMON_BASE_CHILD_H
@@ -44,6 +45,7 @@ struct child {
     int open_handles; /* those whose close callback is still to come */
     bool reaped;
     bool killed;
+    bool released;
     bool channel_open;
     struct child_exit exit;
     const struct child_events *events;
@@ -56,8 +58,8 @@ struct child {
 int child_start(struct child *child, uv_loop_t *loop, const char *path, char **argv, size_t in_limit,
                 const struct child_events *events, void *owner, struct error *error);
 
-/* Send a frame. */
-void child_send(struct child *child, const char *bytes, size_t size);
+/* Send a frame. The descriptors that travel with it are duplicated. */
+void child_send(struct child *child, const char *bytes, size_t size, const int *fds, size_t n_fds);
 
 /* Forget what it said on stderr so far: from now on it is about something else. */
 void child_forget_complaint(struct child *child);
@@ -65,6 +67,10 @@ void child_forget_complaint(struct child *child);
 /* Call back once after `ms`, unless disarmed. */
 void child_arm(struct child *child, uint64_t ms, void (*on_deadline)(struct child *child));
 void child_disarm(struct child *child);
+
+/* Let it go: it sees the end of its channel, may still say what it has to, and has `ms` to end before SIGKILL. Takes
+ * the place of what was armed. */
+void child_release(struct child *child, uint64_t ms);
 
 /* SIGKILL. Harmless when it is gone already. */
 void child_kill(struct child *child);

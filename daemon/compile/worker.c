@@ -122,7 +122,7 @@ void worker_give(struct worker *worker, const char *frame, size_t size, uint64_t
     /* What it said during an earlier job must not explain the end of this one. */
     child_forget_complaint(&worker->child);
     child_arm(&worker->child, deadline_ms, on_job_deadline);
-    child_send(&worker->child, frame, size);
+    child_send(&worker->child, frame, size, NULL, 0);
 }
 
 void worker_retire_after(struct worker *worker, uint64_t ms)

@@ -668,6 +668,32 @@ Test(channel, closing_with_output_that_nobody_takes)
     started = false;
 }
 
+Test(channel, the_end_of_sending_comes_after_what_waits_and_receiving_goes_on)
+{
+    static char big[1 << 20], room[1 << 16];
+    size_t got = 0;
+    ssize_t n;
+    start_with(64, 4u << 20);
+    channel_send(&channel, big, sizeof big, NULL, 0);
+    channel_finish_sending(&channel);
+    channel_finish_sending(&channel);
+    send_text("too late");
+    pump_rearm();
+    while ((n = read(peer, room, sizeof room)) != 0) {
+        got += n > 0 ? (size_t)n : 0;
+        cr_assert(n > 0 || (errno == EAGAIN && pump_turn()));
+    }
+    cr_assert_eq(got, sizeof big);
+    char frame[16];
+    peer_write(frame, frame_of("still", frame));
+    pump_until(n_frames == 1);
+    cr_assert_eq(n_ends, 0);
+    close(peer);
+    peer = -1;
+    pump_until(n_ends == 1);
+    cr_assert_eq(ended_by.code, STATUS_OK);
+}
+
 Test(channel, a_descriptor_that_is_no_socket_is_refused)
 {
     struct error error;

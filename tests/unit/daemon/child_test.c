@@ -104,7 +104,7 @@ Test(child, frames_go_both_ways)
     start("printf '\\0\\0\\0\\005hello' >&3; head -c 9 <&3 | tail -c 5 >&2; exit 0");
     pump_until(n_frames == 1);
     cr_assert_str_eq(last_frame, "hello");
-    child_send(&child, "\0\0\0\005there", 9);
+    child_send(&child, "\0\0\0\005there", 9, NULL, 0);
     wait_for_exit();
     cr_assert_str_eq(complaint, "there");
     cr_assert_eq(exited.status, 0);
@@ -151,7 +151,7 @@ Test(child, a_missing_program_is_an_exit_that_says_so)
 {
     char *argv[] = {(char *)"nothing", NULL};
     start_program("/nonexistent/fusiond-compiler", argv);
-    child_send(&child, "\0\0\0\001x", 5);
+    child_send(&child, "\0\0\0\001x", 5, NULL, 0);
     child_arm(&child, 1, on_deadline);
     child_kill(&child);
     child_disarm(&child);
@@ -195,7 +195,7 @@ Test(child, a_disarmed_deadline_does_nothing)
     start("read line <&3; exit 4");
     child_arm(&child, 1, on_deadline);
     child_disarm(&child);
-    child_send(&child, "go\n", 3);
+    child_send(&child, "go\n", 3, NULL, 0);
     wait_for_exit();
     cr_assert_eq(n_deadlines, 0);
     cr_assert_eq(exited.status, 4);
@@ -235,4 +235,39 @@ Test(child, a_descendant_that_lives_on_does_not_hold_up_the_end)
     cr_assert_eq(n_frames, 1);
     cr_assert_str_eq(complaint, "words\n");
     cr_assert_eq(exited.signal, SIGKILL);
+}
+
+Test(child, one_that_is_let_go_sees_the_end_and_may_still_speak)
+{
+    start("cat <&3 >/dev/null; printf '\\0\\0\\0\\004last' >&3; exec 3>&-; echo words >&2; exit 4");
+    child_send(&child, "\0\0\0\001x", 5, NULL, 0);
+    child_release(&child, 20000);
+    child_send(&child, "\0\0\0\001y", 5, NULL, 0);
+    wait_for_exit();
+    cr_assert_eq(n_frames, 1);
+    cr_assert_str_eq(last_frame, "last");
+    cr_assert_str_eq(complaint, "words\n");
+    cr_assert_eq(exited.status, 4);
+    cr_assert_eq(exited.signal, 0);
+    cr_assert_not(exited.killed);
+}
+
+Test(child, one_that_is_let_go_and_stays_is_killed)
+{
+    start("kill -STOP $$");
+    child_arm(&child, 1, on_deadline);
+    child_release(&child, 20);
+    wait_for_exit();
+    cr_assert_eq(n_deadlines, 0, "the release took its place");
+    cr_assert_eq(exited.signal, SIGKILL);
+    cr_assert(exited.killed);
+}
+
+Test(child, one_that_is_let_go_and_breaks_the_protocol_is_killed)
+{
+    start("cat <&3 >/dev/null; printf '\\377\\377\\377\\377' >&3; kill -STOP $$");
+    child_release(&child, 20000);
+    wait_for_exit();
+    cr_assert_eq(exited.signal, SIGKILL);
+    cr_assert_str_eq(complaint, "a frame of 4294967295 bytes is above the limit of 1024");
 }
