@@ -20,17 +20,10 @@ static void watch_peer(struct conn *conn);
 
 /* ---- replies ---- */
 
-/* Send what was written into the scratch buffer; `status` says whether all of it was. */
-static void send_scratch(struct conn *conn, int status, const int *fds, size_t n_fds)
+void conn_send_scratch(struct conn *conn, const int *fds, size_t n_fds)
 {
     msgpack_sbuffer *buffer = &conn->server->scratch;
-    if (status < 0) {
-        struct error error;
-        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a reply");
-        channel_break(&conn->channel, &error);
-    } else {
-        channel_send(&conn->channel, buffer->data, buffer->size, fds, n_fds);
-    }
+    channel_send(&conn->channel, buffer->data, buffer->size, fds, n_fds);
     /* One large reply must not stay allocated for ever. */
     if (buffer->alloc > LIMIT_INLINE) {
         msgpack_sbuffer_destroy(buffer);
@@ -41,23 +34,29 @@ static void send_scratch(struct conn *conn, int status, const int *fds, size_t n
         watch_peer(conn);
 }
 
+/* Send what was written, unless memory ran out. */
+static void send_written(struct conn *conn, int status, const int *fds, size_t n_fds)
+{
+    struct error error;
+    if (status == 0) {
+        conn_send_scratch(conn, fds, n_fds);
+        return;
+    }
+    error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a reply");
+    channel_break(&conn->channel, &error);
+}
+
 void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds)
 {
     int status = envelope_write_reply(&conn->server->scratch, id, method, result);
-    send_scratch(conn, status, fds, n_fds);
-}
-
-void conn_reply_packed(struct conn *conn, uint32_t id, struct bytes result, const int *fds, size_t n_fds)
-{
-    int status = envelope_write_packed(&conn->server->scratch, id, result);
-    send_scratch(conn, status, fds, n_fds);
+    send_written(conn, status, fds, n_fds);
 }
 
 void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure)
 {
     conn->server->stats.requests_failed_total++;
     int status = envelope_write_failure(&conn->server->scratch, id, failure);
-    send_scratch(conn, status, NULL, 0);
+    send_written(conn, status, NULL, 0);
 }
 
 void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error)

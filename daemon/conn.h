@@ -44,8 +44,8 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
 
 /* Answer a request. `fds` are duplicated. */
 void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds);
-/* The same with a result that is packed already. */
-void conn_reply_packed(struct conn *conn, uint32_t id, struct bytes result, const int *fds, size_t n_fds);
+/* Send the frame of a reply that was written into the server's scratch buffer, which is empty again afterwards. */
+void conn_send_scratch(struct conn *conn, const int *fds, size_t n_fds);
 void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure);
 void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error);
 

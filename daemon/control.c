@@ -184,51 +184,36 @@ void control_stats(struct conn *conn, const struct envelope *envelope)
 
 /* ---- kernel.get ---- */
 
-static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel)
+static void on_got(struct kernel_get *get, const struct kernel_answer *answer, const struct error *error)
 {
-    struct request *request = container_of(lookup, struct request, lookup);
-    struct conn *conn = request->conn;
-    if (conn && kernel) {
-        struct kernel_answer answer = {.kernel = kernel, .outcome = OUTCOME_HIT_DATABASE, .stored = true};
-        conn->server->stats.hits_database_total++;
-        request_answer_kernel(conn, request->id, METHOD_KERNEL_GET, request->parts, &answer);
-    } else if (conn) {
-        struct error error;
-        char hex[KEY_HEX];
-        key_to_hex(lookup->id.key, hex);
-        error_set(&error, STATUS_NOT_FOUND, "key: there is no kernel %s", hex);
-        conn_fail_with(conn, request->id, &error);
-    }
+    struct request *request = container_of(get, struct request, get);
+    if (request->conn && answer)
+        request_answer_kernel(request->conn, request->id, METHOD_KERNEL_GET, get->parts, answer);
+    else if (request->conn)
+        conn_fail_with(request->conn, request->id, error);
     request_destroy(request);
 }
 
 void control_kernel_get(struct conn *conn, const struct envelope *envelope)
 {
     struct server *server = conn->server;
-    msgpack_zone zone;
-    struct kernel_get_request get;
-    struct kernel_id id = {.owner = conn->uid};
-    msgpack_zone_init(&zone, 1024);
-    int status = parse(conn, envelope, &zone, &get);
-    msgpack_zone_destroy(&zone);
-    if (status < 0)
-        return;
-    struct parts parts = {get.with_image, get.with_ptx, get.with_log, get.with_code, get.with_details};
-    memcpy(id.key, get.key, sizeof id.key);
-    struct held_kernel *kernel = kernel_store_find(server->store, &id);
-    if (kernel) {
-        struct kernel_answer answer = {.kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored};
-        server->stats.hits_memory_total++;
-        request_answer_kernel(conn, envelope->id, METHOD_KERNEL_GET, parts, &answer);
+    struct kernel_get get;
+    struct kernel_answer answer;
+    struct error error;
+    if (kernel_get_read(envelope->body, conn->uid, &get, &error) < 0) {
+        conn_fail_with(conn, envelope->id, &error);
         return;
     }
-    struct error error;
+    if (kernel_get_find(&get, server->store, &server->stats, &answer)) {
+        request_answer_kernel(conn, envelope->id, METHOD_KERNEL_GET, get.parts, &answer);
+        return;
+    }
     struct request *request = request_create(conn, envelope->id, METHOD_KERNEL_GET);
     if (!request)
         return;
-    request->parts = parts;
-    request->lookup = (struct store_lookup){id, on_looked_up};
-    if (kernel_store_look_up(server->store, &request->lookup, &error) < 0) {
+    request->get = get;
+    request->get.done = on_got;
+    if (kernel_get_look_up(&request->get, server->store, &server->stats, &error) < 0) {
         conn_fail_with(conn, envelope->id, &error);
         request_destroy(request);
     }

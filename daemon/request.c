@@ -9,7 +9,6 @@
  */
 #include "daemon/request.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,115 +20,19 @@
 /* Requests of one connection that may wait at a time. */
 #define MAX_REQUESTS 4096
 
-/* A packed answer of up to this many bytes is kept with its kernel; packing a larger one costs little beside its
- * copying. */
-#define MAX_KEPT_ANSWER (64u << 10)
-
-union kernel_reply {
-    struct compile_reply compile;
-    struct kernel_get_reply get;
-};
-
 /* ---- answering with a kernel ---- */
-
-/* One long part: inline when it is small, else a descriptor, whose index in the frame goes into the message. */
-static int add_part(struct bytes *part, int fd, uint64_t *index, bool *has_index, int *fds, size_t *n_fds)
-{
-    if (fd < 0)
-        return -1;
-    *part = (struct bytes){NULL, 0};
-    *index = *n_fds;
-    *has_index = true;
-    fds[(*n_fds)++] = fd;
-    return 0;
-}
-
-static int choose_parts(struct memory_tier *memory, struct held_kernel *held, struct parts parts, struct kernel *ret,
-                        int *fds, size_t *n_fds)
-{
-    *ret = held->kernel;
-    if (!parts.details)
-        ret->n_args = ret->n_modules = ret->n_headers = ret->n_phases = 0;
-    if (!parts.code)
-        ret->code = (struct text){NULL, 0};
-    if (!parts.log)
-        ret->log = (struct text){NULL, 0};
-    if (!parts.image)
-        ret->image = (struct bytes){NULL, 0};
-    else if (ret->image.size > LIMIT_INLINE_IMAGE && add_part(&ret->image, memory_tier_image_fd(memory, held),
-                                                              &ret->image_fd, &ret->has_image_fd, fds, n_fds) < 0)
-        return -1;
-    if (!parts.ptx)
-        ret->ptx = (struct bytes){NULL, 0};
-    else if (ret->ptx.size > LIMIT_INLINE_IMAGE &&
-             add_part(&ret->ptx, memory_tier_ptx_fd(memory, held), &ret->ptx_fd, &ret->has_ptx_fd, fds, n_fds) < 0)
-        return -1;
-    return 0;
-}
-
-static const void *make_reply(enum method method, struct kernel *kernel, const struct kernel_answer *answer,
-                              size_t n_fds, union kernel_reply *ret)
-{
-    if (method == METHOD_COMPILE) {
-        ret->compile = (struct compile_reply){
-            .kernel = kernel,
-            .outcome = answer->outcome,
-            .stored = answer->stored,
-            .queue_ns = answer->queue_ns,
-            .has_queue_ns = answer->compile_ns > 0,
-            .compile_ns = answer->compile_ns,
-            .has_compile_ns = answer->compile_ns > 0,
-            .fds = n_fds,
-            .has_fds = n_fds > 0,
-        };
-        return &ret->compile;
-    }
-    ret->get =
-        (struct kernel_get_reply){.kernel = kernel, .outcome = answer->outcome, .fds = n_fds, .has_fds = n_fds > 0};
-    return &ret->get;
-}
-
-/* A hit in memory says the same each time, so what was packed once is kept with the kernel. */
-static bool answer_is_repeatable(const struct kernel_answer *answer)
-{
-    return answer->outcome == OUTCOME_HIT_MEMORY && answer->stored;
-}
-
-static void keep_answer(struct conn *conn, enum method method, struct parts parts, const struct kernel_answer *answer,
-                        const void *reply)
-{
-    msgpack_sbuffer packed;
-    msgpack_sbuffer_init(&packed);
-    if (message_pack(methods[method].reply, reply, &packed) == 0 && packed.size <= MAX_KEPT_ANSWER)
-        memory_tier_keep_answer(kernel_store_memory(conn->server->store), answer->kernel, method, parts,
-                                (struct bytes){(const uint8_t *)packed.data, packed.size});
-    msgpack_sbuffer_destroy(&packed);
-}
 
 void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
                            const struct kernel_answer *answer)
 {
     int fds[LIMIT_FDS];
-    size_t n_fds = 0;
-    struct kernel kernel;
-    union kernel_reply reply;
-    struct bytes packed = {NULL, 0};
-    if (answer_is_repeatable(answer))
-        packed = memory_tier_answer(answer->kernel, method, parts);
-    if (packed.at) {
-        conn_reply_packed(conn, id, packed, NULL, 0);
-        return;
-    }
-    if (choose_parts(kernel_store_memory(conn->server->store), answer->kernel, parts, &kernel, fds, &n_fds) < 0) {
-        struct error error;
-        error_set_errno(&error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
+    size_t n_fds;
+    struct error error;
+    if (kernel_answer_write(answer, kernel_store_memory(conn->server->store), id, method, parts, &conn->server->scratch,
+                            fds, &n_fds, &error) < 0)
         conn_fail_with(conn, id, &error);
-        return;
-    }
-    const void *message = make_reply(method, &kernel, answer, n_fds, &reply);
-    conn_reply(conn, id, method, message, fds, n_fds);
-    if (answer_is_repeatable(answer) && n_fds == 0)
-        keep_answer(conn, method, parts, answer, message);
+    else
+        conn_send_scratch(conn, fds, n_fds);
 }
 
 /* ---- waiting ---- */

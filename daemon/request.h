@@ -4,6 +4,7 @@
 
 #include "daemon/compile/flight.h"
 #include "daemon/conn.h"
+#include "daemon/kernel_get.h"
 #include "daemon/kernel_store.h"
 #include "daemon/memo.h"
 
@@ -18,7 +19,7 @@ struct request {
     struct parts parts;
     struct passenger passenger;   /* compile */
     struct bytes params;          /* compile, while parked: an own copy */
-    struct store_lookup lookup;   /* kernel.get */
+    struct kernel_get get;        /* kernel.get */
     struct store_list list;       /* kernel.list */
     msgpack_zone *zone;           /* kernel.list: the texts of its request; else NULL */
     struct store_numbers numbers; /* stats */
@@ -33,13 +34,6 @@ struct request *request_create(struct conn *conn, uint32_t id, enum method metho
 void request_destroy(struct request *request);
 
 /* Answer with a kernel. */
-struct kernel_answer {
-    struct held_kernel *kernel;
-    enum outcome outcome;
-    bool stored;
-    uint64_t queue_ns;
-    uint64_t compile_ns;
-};
 void request_answer_kernel(struct conn *conn, uint32_t id, enum method method, struct parts parts,
                            const struct kernel_answer *answer);
 

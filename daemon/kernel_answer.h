@@ -1,0 +1,22 @@
+/* How a kernel becomes a reply: the parts that were asked for, inline or as descriptors, packed once. */
+#ifndef DAEMON_KERNEL_ANSWER_H
+#define DAEMON_KERNEL_ANSWER_H
+
+#include <msgpack.h>
+
+#include "daemon/memory_tier.h"
+
+struct kernel_answer {
+    struct held_kernel *kernel;
+    enum outcome outcome;
+    bool stored;
+    uint64_t queue_ns;
+    uint64_t compile_ns;
+};
+
+/* Append the whole frame of the reply to compile or kernel.get. The descriptors that travel with it are the memory
+ * tier's, good until control returns to the loop; there are at most LIMIT_FDS. -1 with OUT_OF_MEMORY. */
+int kernel_answer_write(const struct kernel_answer *answer, struct memory_tier *memory, uint32_t id, enum method method,
+                        struct parts parts, msgpack_sbuffer *out, int *ret_fds, size_t *ret_n_fds, struct error *error);
+
+#endif
