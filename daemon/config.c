@@ -30,11 +30,14 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders)\n"
                             "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
+                            "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: cores)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
                             "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
                             "  --spin-us N          after a request, poll for the next one for N us before sleeping:\n"
                             "                       faster answers for a busy core (default 0, at most 1000)\n"
+                            "  --host-threads N     run kernels of the host device on N threads (default: cores)\n"
+                            "  --executor-idle-ms N end an executor that no client has used for N ms (default 60000)\n"
                             "  --log LEVEL          error, warning, info or debug (FUSIOND_LOG; default info)\n"
                             "  --foreground         stay in the foreground; it always does\n"
                             "  --print-config       print what these settings come to, and exit\n"
@@ -48,10 +51,13 @@ enum {
     OPTION_NVRTC,
     OPTION_HOST_CC,
     OPTION_COMPILER,
+    OPTION_EXECUTOR,
     OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_DEADLINE,
     OPTION_SPIN,
+    OPTION_HOST_THREADS,
+    OPTION_EXECUTOR_IDLE,
     OPTION_LOG,
     OPTION_FOREGROUND,
     OPTION_PRINT_CONFIG,
@@ -66,10 +72,13 @@ static const struct option options[] = {
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
+    {"executor", required_argument, NULL, OPTION_EXECUTOR},
     {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"deadline-ms", required_argument, NULL, OPTION_DEADLINE},
     {"spin-us", required_argument, NULL, OPTION_SPIN},
+    {"host-threads", required_argument, NULL, OPTION_HOST_THREADS},
+    {"executor-idle-ms", required_argument, NULL, OPTION_EXECUTOR_IDLE},
     {"log", required_argument, NULL, OPTION_LOG},
     {"foreground", no_argument, NULL, OPTION_FOREGROUND},
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
@@ -149,8 +158,8 @@ static void default_cache(struct config *config)
         config->no_database = true;
 }
 
-/* fusiond-compiler: beside this program, in a build's subfolder, or where it was installed. */
-static void default_compiler(struct config *config)
+/* A program of the daemon's: beside this one, in a build's subfolder, or where it was installed. */
+static void default_program(const char *name, const char *subfolder, char ret[CONFIG_PATH])
 {
     char self[CONFIG_PATH - 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -158,13 +167,13 @@ static void default_compiler(struct config *config)
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = '\0';
-    static const char *const places[] = {"fusiond-compiler", "compiler/fusiond-compiler"};
+    const char *const places[] = {"", subfolder};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        snprintf(config->compiler, sizeof config->compiler, "%s/%s", self, places[i]);
-        if (access(config->compiler, X_OK) == 0)
+        snprintf(ret, CONFIG_PATH, "%s/%s%s", self, places[i], name);
+        if (access(ret, X_OK) == 0)
             return;
     }
-    snprintf(config->compiler, sizeof config->compiler, "%s/fusiond-compiler", FUSIOND_LIBEXECDIR);
+    snprintf(ret, CONFIG_PATH, "%s/%s", FUSIOND_LIBEXECDIR, name);
 }
 
 static unsigned default_workers(void)
@@ -238,6 +247,8 @@ static int read_option(struct config *config, int option, const char *value, str
         return 0;
     case OPTION_COMPILER:
         return set_path("--compiler", value, config->compiler, error);
+    case OPTION_EXECUTOR:
+        return set_path("--executor", value, config->executor, error);
     case OPTION_WORKERS:
         if (set_number("--workers", value, 1, 1024, &number, error) < 0)
             return -1;
@@ -249,6 +260,13 @@ static int read_option(struct config *config, int option, const char *value, str
         return set_number("--deadline-ms", value, 1, LIMIT_DEADLINE_MS, &config->deadline_ms, error);
     case OPTION_SPIN:
         return set_number("--spin-us", value, 0, 1000, &config->spin_us, error);
+    case OPTION_HOST_THREADS:
+        if (set_number("--host-threads", value, 1, 4096, &number, error) < 0)
+            return -1;
+        config->host_threads = (unsigned)number;
+        return 0;
+    case OPTION_EXECUTOR_IDLE:
+        return set_number("--executor-idle-ms", value, 0, 86400000, &config->executor_idle_ms, error);
     case OPTION_LOG:
         if (log_set_level_by_name(value))
             return 0;
@@ -294,11 +312,15 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
 {
     struct config *config = ret;
     bool print = false;
-    *config = (struct config){
-        .memory_bytes = 256u << 20, .blob_bytes = 256u << 20, .deadline_ms = 60000, .max_queue = 100000};
+    *config = (struct config){.memory_bytes = 256u << 20,
+                              .blob_bytes = 256u << 20,
+                              .deadline_ms = 60000,
+                              .executor_idle_ms = 60000,
+                              .max_queue = 100000};
     config->max_workers = default_workers();
     default_cache(config);
-    default_compiler(config);
+    default_program("fusiond-compiler", "compiler/", config->compiler);
+    default_program("fusiond-executor", "executor/", config->executor);
     snprintf(config->host_cc, sizeof config->host_cc, "g++");
     look_for_nvrtc(config);
     if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
@@ -321,10 +343,16 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "cache-dir = %s\n",
             config->no_database ? "(none: kernels are kept in memory only)" : config->cache_dir);
     fprintf(out, "compiler = %s\n", config->compiler);
+    fprintf(out, "executor = %s\n", config->executor);
     fprintf(out, "nvrtc = %s\n", config->nvrtc ? config->nvrtc : "(looked for)");
     fprintf(out, "host-cc = %s\n", config->host_cc);
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);
     fprintf(out, "spin-us = %llu\n", (unsigned long long)config->spin_us);
+    if (config->host_threads)
+        fprintf(out, "host-threads = %u\n", config->host_threads);
+    else
+        fprintf(out, "host-threads = (cores)\n");
+    fprintf(out, "executor-idle-ms = %llu\n", (unsigned long long)config->executor_idle_ms);
 }

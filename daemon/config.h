@@ -15,6 +15,7 @@ struct config {
     char cache_dir[CONFIG_PATH]; /* with the version of its layout as the last part */
     char database_path[CONFIG_PATH + 32];
     char compiler[CONFIG_PATH]; /* fusiond-compiler */
+    char executor[CONFIG_PATH]; /* fusiond-executor */
     char nvrtc_path[CONFIG_PATH];
     const char *nvrtc; /* NULL: look for it */
     char nvrtc_dir_paths[2][CONFIG_PATH];
@@ -24,7 +25,9 @@ struct config {
     uint64_t memory_bytes;
     uint64_t blob_bytes;
     uint64_t deadline_ms;
-    uint64_t spin_us; /* how long the loop polls for the next request before it sleeps */
+    uint64_t spin_us;          /* how long the loop polls for the next request before it sleeps */
+    unsigned host_threads;     /* of the host device; 0: as many as it may use */
+    uint64_t executor_idle_ms; /* how long an executor without a client is kept */
     size_t max_queue;
     bool no_database;
 };

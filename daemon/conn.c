@@ -158,8 +158,11 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
 
 static void finish_if_done(struct conn *conn)
 {
-    if (--conn->open_handles == 0)
-        free(conn);
+    if (--conn->open_handles > 0)
+        return;
+    free(conn->cuda_visible_devices);
+    free(conn->cuda_device_order);
+    free(conn);
 }
 
 static void on_channel_closed(struct channel *channel)

@@ -30,6 +30,8 @@ struct conn {
     struct channel channel;
     enum conn_state state;
     uid_t uid;
+    char *cuda_visible_devices; /* as the greeting told; NULL: not set */
+    char *cuda_device_order;
     pid_t pid;            /* a label; of no meaning in another pid namespace */
     struct list requests; /* struct request, those that are not answered yet */
     size_t n_requests;

@@ -62,7 +62,7 @@ static size_t describe_compiler(const struct pool *pool, struct compiler_texts *
 static void greet(struct conn *conn, uint32_t id)
 {
     struct server *server = conn->server;
-    struct text degraded[4];
+    struct text degraded[SERVER_DEGRADED];
     struct compiler_texts texts[COMPILER_KINDS];
     struct compiler compilers[COMPILER_KINDS];
     struct limits limits = {
@@ -90,6 +90,12 @@ static void greet(struct conn *conn, uint32_t id)
     for (int kind = 0; kind < COMPILER_KINDS; kind++)
         reply.n_compilers += describe_compiler(server->pools[kind], &texts[kind], &compilers[reply.n_compilers]);
     reply.n_degraded = server_degraded(server, degraded);
+    const struct executor_ready *facts = devices_facts(server->devices);
+    if (facts) {
+        reply.devices = facts->devices;
+        reply.n_devices = facts->n_devices;
+        reply.mps = facts->mps;
+    }
     conn->state = CONN_OPEN;
     conn->channel.in.limit = LIMIT_FRAME;
     conn_reply(conn, id, METHOD_HELLO, &reply, NULL, 0);
@@ -113,6 +119,10 @@ void control_hello(struct conn *conn, const struct envelope *envelope)
             conn_fail_with(conn, envelope->id, &error);
         } else {
             char client[64];
+            if (hello.cuda_visible_devices.at)
+                conn->cuda_visible_devices = strdup(hello.cuda_visible_devices.at);
+            if (hello.cuda_device_order.at)
+                conn->cuda_device_order = strdup(hello.cuda_device_order.at);
             log_event(LOG_DEBUG, "conn.open", "uid=%u pid=%d client=\"%s\"", conn->uid, conn->pid,
                       text_show(hello.client, client, sizeof client));
             greet(conn, envelope->id);
@@ -152,7 +162,7 @@ static void on_numbers(struct store_numbers *numbers, const struct kernels_db_st
     struct conn *conn = request->conn;
     if (conn) {
         struct server *server = conn->server;
-        struct text degraded[4];
+        struct text degraded[SERVER_DEGRADED];
         struct stats_reply stats = server->stats;
         stats.uptime_ns = uv_hrtime() - server->started_ns;
         stats.pid = (uint64_t)getpid();
@@ -316,6 +326,91 @@ void control_blob_put(struct conn *conn, const struct envelope *envelope)
                 conn_fail_with(conn, envelope->id, &error);
             else
                 conn_reply(conn, envelope->id, METHOD_BLOB_PUT, &reply, NULL, 0);
+        }
+    }
+    msgpack_zone_destroy(&zone);
+}
+
+/* ---- devices ---- */
+
+static void on_looked(struct device_look *look, const struct executor_ready *facts)
+{
+    struct request *request = container_of(look, struct request, look);
+    struct devices_reply reply = {0};
+    struct text problem = text_of(devices_problem(request->conn->server->devices));
+    if (facts) {
+        reply.devices = facts->devices;
+        reply.n_devices = facts->n_devices;
+        reply.mps = facts->mps;
+        reply.problems = facts->problems;
+        reply.n_problems = facts->n_problems;
+    } else {
+        reply.problems = &problem;
+        reply.n_problems = problem.at != NULL;
+    }
+    conn_reply(request->conn, request->id, METHOD_DEVICES, &reply, NULL, 0);
+    request_destroy(request);
+}
+
+void control_devices(struct conn *conn, const struct envelope *envelope)
+{
+    msgpack_zone zone;
+    struct devices_request devices;
+    struct error error;
+    msgpack_zone_init(&zone, 1024);
+    int status = parse(conn, envelope, &zone, &devices);
+    msgpack_zone_destroy(&zone);
+    struct request *request = status == 0 ? request_create(conn, envelope->id, METHOD_DEVICES) : NULL;
+    if (!request)
+        return;
+    request->look.done = on_looked;
+    if (devices_look(conn->server->devices, &request->look, &error) < 0) {
+        conn_fail_with(conn, envelope->id, &error);
+        request_destroy(request);
+    }
+}
+
+static void on_opened(struct device_open *open, const struct device_opened *opened, const struct error *error)
+{
+    struct request *request = container_of(open, struct request, open);
+    if (opened) {
+        struct device device = *opened->device;
+        struct device_open_reply reply = {
+            .device = &device,
+            .executor_pid = (uint64_t)opened->executor_pid,
+            .has_executor_pid = true,
+            .fds = 1,
+            .has_fds = true,
+        };
+        conn_reply(request->conn, request->id, METHOD_DEVICE_OPEN, &reply, &opened->fd, 1);
+    } else {
+        conn_fail_with(request->conn, request->id, error);
+    }
+    request_destroy(request);
+}
+
+void control_device_open(struct conn *conn, const struct envelope *envelope)
+{
+    msgpack_zone zone;
+    struct device_open_request open;
+    struct error error;
+    msgpack_zone_init(&zone, 1024);
+    int status = parse(conn, envelope, &zone, &open);
+    struct request *request = status == 0 ? request_create(conn, envelope->id, METHOD_DEVICE_OPEN) : NULL;
+    if (request) {
+        request->open = (struct device_open){
+            .view = {conn->cuda_visible_devices, conn->cuda_device_order},
+            .uid = conn->uid,
+            .pid = conn->pid,
+            .session = open.isolation == ISOLATION_SESSION,
+            .has_name = open.device.at != NULL,
+            .done = on_opened,
+        };
+        if (open.device.at)
+            snprintf(request->open.name, sizeof request->open.name, "%s", open.device.at);
+        if (devices_open(conn->server->devices, &request->open, &error) < 0) {
+            conn_fail_with(conn, envelope->id, &error);
+            request_destroy(request);
         }
     }
     msgpack_zone_destroy(&zone);

@@ -12,6 +12,8 @@ void control_stats(struct conn *conn, const struct envelope *envelope);
 void control_kernel_get(struct conn *conn, const struct envelope *envelope);
 void control_kernel_list(struct conn *conn, const struct envelope *envelope);
 void control_blob_put(struct conn *conn, const struct envelope *envelope);
+void control_devices(struct conn *conn, const struct envelope *envelope);
+void control_device_open(struct conn *conn, const struct envelope *envelope);
 void control_cancel(struct conn *conn, const struct envelope *envelope);
 
 #endif

@@ -76,6 +76,8 @@ void request_destroy(struct request *request)
     leave_conn(request);
     list_remove(&request->in_parked);
     passenger_leave(&request->passenger);
+    device_open_leave(&request->open);
+    device_look_leave(&request->look);
     if (request->zone)
         msgpack_zone_free(request->zone);
     free((void *)request->params.at);
@@ -84,8 +86,9 @@ void request_destroy(struct request *request)
 
 void request_abandon(struct request *request)
 {
-    /* A compile can be left at any time; a look into the database comes back and finds the request inert. */
-    if (request->method == METHOD_COMPILE)
+    /* A compile or a device can be left at any time; a look into the database comes back and finds the request inert.
+     */
+    if (request->method == METHOD_COMPILE || request->method == METHOD_DEVICES || request->method == METHOD_DEVICE_OPEN)
         request_destroy(request);
     else
         leave_conn(request);
@@ -256,6 +259,12 @@ static void dispatch(struct conn *conn, const struct envelope *envelope)
         break;
     case METHOD_BLOB_PUT:
         control_blob_put(conn, envelope);
+        break;
+    case METHOD_DEVICES:
+        control_devices(conn, envelope);
+        break;
+    case METHOD_DEVICE_OPEN:
+        control_device_open(conn, envelope);
         break;
     case METHOD_CANCEL:
         control_cancel(conn, envelope);

@@ -4,6 +4,7 @@
 
 #include "daemon/compile/flight.h"
 #include "daemon/conn.h"
+#include "daemon/devices/devices.h"
 #include "daemon/kernel_get.h"
 #include "daemon/kernel_store.h"
 #include "daemon/memo.h"
@@ -21,6 +22,8 @@ struct request {
     struct bytes params;          /* compile, while parked: an own copy */
     struct kernel_get get;        /* kernel.get */
     struct store_list list;       /* kernel.list */
+    struct device_open open;      /* device.open */
+    struct device_look look;      /* devices */
     msgpack_zone *zone;           /* kernel.list: the texts of its request; else NULL */
     struct store_numbers numbers; /* stats */
 };

@@ -17,7 +17,7 @@
 
 /* ---- health ---- */
 
-size_t server_degraded(struct server *server, struct text ret[4])
+size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED])
 {
     size_t n = 0;
     const char *problem = kernel_store_problem(server->store);
@@ -31,6 +31,12 @@ size_t server_degraded(struct server *server, struct text ret[4])
         ret[n++] = TEXT_OF("compiler workers run without a sandbox: this kernel has neither Landlock nor seccomp");
     if (pool_sandbox(server->pools[COMPILER_HOST]) == SANDBOX_NONE)
         ret[n++] = TEXT_OF("the C++ compiler runs without a sandbox: this kernel has no Landlock, or no seccomp");
+    problem = devices_problem(server->devices);
+    if (problem)
+        ret[n++] = text_of(problem);
+    if (devices_sandbox(server->devices) == SANDBOX_NONE)
+        ret[n++] = TEXT_OF("the host device runs kernels without a sandbox: this kernel has neither Landlock nor "
+                           "seccomp");
     return n;
 }
 
@@ -63,8 +69,12 @@ static void on_store_closed(void *owner)
 
 static void advance_stop(struct server *server)
 {
-    if (server->state != SERVER_POOL_CLOSED || flights_count(&server->flights) > 0)
+    if (server->state != SERVER_STOPPING || server->devices || flights_count(&server->flights) > 0)
         return;
+    for (int kind = 0; kind < COMPILER_KINDS; kind++) {
+        if (server->pools[kind])
+            return;
+    }
     server->state = SERVER_STORE_CLOSING;
     while (!list_empty(&server->conns))
         conn_close(container_of(server->conns.next, struct conn, link));
@@ -74,13 +84,14 @@ static void advance_stop(struct server *server)
 static void on_pool_closed(void *owner)
 {
     struct pool_owner *pool = owner;
-    struct server *server = pool->server;
-    server->pools[pool->kind] = NULL;
-    for (int kind = 0; kind < COMPILER_KINDS; kind++) {
-        if (server->pools[kind])
-            return;
-    }
-    server->state = SERVER_POOL_CLOSED;
+    pool->server->pools[pool->kind] = NULL;
+    advance_stop(pool->server);
+}
+
+static void on_devices_closed(void *owner)
+{
+    struct server *server = owner;
+    server->devices = NULL;
     advance_stop(server);
 }
 
@@ -104,6 +115,7 @@ void server_stop(struct server *server)
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
     for (int kind = 0; kind < COMPILER_KINDS; kind++)
         pool_close(server->pools[kind], on_pool_closed);
+    devices_close(server->devices, on_devices_closed, server);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -188,6 +200,16 @@ static int start_parts(struct server *server, struct error *error)
         if (pool_create(&server->loop, &pool, on_facts, &server->pool_owners[kind], &server->pools[kind], error) < 0)
             return -1;
     }
+    struct devices_options devices = {
+        .executor = config->executor,
+        .host_threads = config->host_threads,
+        .spin_us = config->spin_us,
+        .idle_ms = config->executor_idle_ms,
+        .store = server->store,
+        .stats = &server->stats,
+    };
+    if (devices_create(&server->loop, &devices, &server->devices, error) < 0)
+        return -1;
     flights_init(&server->flights, server->store, server->pools, &server->blobs, &server->stats, on_landed, server);
     return 0;
 }

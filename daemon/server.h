@@ -8,6 +8,7 @@
 #include "daemon/compile/flight.h"
 #include "daemon/compile/pool.h"
 #include "daemon/config.h"
+#include "daemon/devices/devices.h"
 #include "daemon/kernel_store.h"
 #include "daemon/listener.h"
 #include "daemon/memo.h"
@@ -19,12 +20,12 @@
 /*
  * The end, each step when the one before is through:
  *
- *   RUNNING ──stop──► listener closed, pool closing ──► POOL_CLOSED ──no flights──► connections closed ──► store closed
+ *   RUNNING ──stop──► listener closed, pools and devices closing ──► all closed, no flights ──► connections closed
+ *                                                                                                  ──► store closed
  */
 enum server_state {
     SERVER_RUNNING,
     SERVER_STOPPING,
-    SERVER_POOL_CLOSED,
     SERVER_STORE_CLOSING,
     SERVER_STOPPED,
 };
@@ -49,6 +50,7 @@ struct server {
     struct kernel_store *store;
     struct pool *pools[COMPILER_KINDS]; /* NULL once closed */
     struct pool_owner pool_owners[COMPILER_KINDS];
+    struct devices *devices; /* NULL once closed */
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;
@@ -71,8 +73,8 @@ void server_expect_more(struct server *server);
 /* A connection has begun to close. */
 void server_conn_closed(struct server *server);
 
-/* One sentence per thing that does not work just now; returns how many, at most 4. Texts live as long as nothing
- * changes. */
-size_t server_degraded(struct server *server, struct text ret[4]);
+/* One sentence per thing that does not work just now; returns how many. Texts live as long as nothing changes. */
+#define SERVER_DEGRADED 8
+size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED]);
 
 #endif

@@ -24,10 +24,15 @@ int wire_try_connect(struct wire *ret, const char *socket_path)
         errno = number;
         return -1;
     }
+    wire_adopt(ret, fd);
+    return 0;
+}
+
+void wire_adopt(struct wire *ret, int fd)
+{
     *ret = (struct wire){.fd = fd};
     frame_reader_init(&ret->reader, LIMIT_FRAME_WORKER);
     msgpack_zone_init(&ret->zone, 16384);
-    return 0;
 }
 
 void wire_connect(struct wire *ret, const char *socket_path)

@@ -34,6 +34,8 @@ void wire_connect(struct wire *ret, const char *socket);
 void wire_open(struct wire *ret, const char *socket);
 /* Connect without failing: 0, or -1 with errno. */
 int wire_try_connect(struct wire *ret, const char *socket);
+/* Take over the client's end of a direct channel. */
+void wire_adopt(struct wire *ret, int fd);
 void wire_close(struct wire *wire);
 
 /* Send bytes as they are. false when the daemon does not take them all: it has closed the connection, or, for

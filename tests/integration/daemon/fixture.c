@@ -79,7 +79,7 @@ int some_descriptor(void)
 /* ---- the base line ---- */
 
 /* Its channel and its stderr. */
-#define FDS_PER_WORKER 2
+#define FDS_PER_CHILD 2
 
 static void look(struct base_line *ret)
 {
@@ -88,8 +88,9 @@ static void look(struct base_line *ret)
     ret->workers = stats.workers;
     ret->pid = (pid_t)stats.pid;
     ret->connections = stats.connections - 1; /* ours */
-    ret->children = process_children(ret->daemon->pid, children, 64) - stats.workers;
-    ret->descriptors = process_descriptors(ret->daemon->pid) - FDS_PER_WORKER * stats.workers;
+    uint64_t known = stats.workers + stats.executors;
+    ret->children = process_children(ret->daemon->pid, children, 64) - known;
+    ret->descriptors = process_descriptors(ret->daemon->pid) - FDS_PER_CHILD * known;
 }
 
 static bool is_quiet(void *context)

@@ -173,8 +173,10 @@ Test(life, no_nvrtc)
     cr_assert(wire_call(&wire, METHOD_HELLO, &hello, &greeting, NULL) == 0);
     for (size_t i = 0; i < greeting.n_compilers; i++)
         cr_assert_str_neq(greeting.compilers[i].name.at, "nvrtc"); /* the C++ compiler may be there */
-    cr_assert(greeting.n_degraded == 1);
-    cr_assert(strstr(greeting.degraded[0].at, "/nonexistent/libnvrtc.so"), "%s", greeting.degraded[0].at);
+    size_t told = 0;
+    for (size_t i = 0; i < greeting.n_degraded; i++)
+        told += strstr(greeting.degraded[i].at, "/nonexistent/libnvrtc.so") != NULL;
+    cr_assert(told == 1);
     wire_close(&wire);
     base_line_check(&base);
     daemon_stop_in_order(&daemon_);

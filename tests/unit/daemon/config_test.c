@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/version.h"
 #include "proto/limits.h"
 
 static struct config config;
@@ -56,6 +57,8 @@ Test(config, built_in_values)
     cr_assert_eq(config.memory_bytes, 256u << 20);
     cr_assert_eq(config.deadline_ms, 60000);
     cr_assert_eq(config.spin_us, 0);
+    cr_assert_eq(config.host_threads, 0);
+    cr_assert_eq(config.executor_idle_ms, 60000);
     cr_assert_not(config.no_database);
 }
 
@@ -107,6 +110,18 @@ Test(config, paths_become_absolute)
     expect("--compiler", "build/fusiond-compiler");
     snprintf(expected, sizeof expected, "%s/build/fusiond-compiler", here);
     cr_assert_str_eq(config.compiler, expected);
+    expect("--executor", "build/fusiond-executor");
+    snprintf(expected, sizeof expected, "%s/build/fusiond-executor", here);
+    cr_assert_str_eq(config.executor, expected);
+}
+
+/* This test has none beside it. */
+Test(config, programs_are_looked_for_where_they_are_installed)
+{
+    expect(NULL, NULL);
+    cr_assert_str_eq(config.compiler, FUSIOND_LIBEXECDIR "/fusiond-compiler");
+    cr_assert_str_eq(config.executor, FUSIOND_LIBEXECDIR "/fusiond-executor");
+    cr_assert_str_eq(strrchr(FUSIOND_LIBEXECDIR, '/'), "/fusiond");
 }
 
 Test(config, sizes)
@@ -137,6 +152,11 @@ Test(config, numbers)
     cr_assert_eq(config.deadline_ms, LIMIT_DEADLINE_MS);
     expect("--spin-us", "1000");
     cr_assert_eq(config.spin_us, 1000);
+    expect("--host-threads=4096", "--executor-idle-ms=0");
+    cr_assert_eq(config.host_threads, 4096);
+    cr_assert_eq(config.executor_idle_ms, 0);
+    expect("--executor-idle-ms", "86400000");
+    cr_assert_eq(config.executor_idle_ms, 86400000);
 }
 
 Test(config, values_that_are_refused)
@@ -154,6 +174,10 @@ Test(config, values_that_are_refused)
         {"--deadline-ms", "0", "--deadline-ms: 0 is outside its limits of 1 to 3600000"},
         {"--deadline-ms", "3600001", "--deadline-ms: 3600001 is outside its limits of 1 to 3600000"},
         {"--spin-us", "1001", "--spin-us: 1001 is outside its limits of 0 to 1000"},
+        {"--host-threads", "0", "--host-threads: 0 is outside its limits of 1 to 4096"},
+        {"--host-threads", "4097", "--host-threads: 4097 is outside its limits of 1 to 4096"},
+        {"--executor-idle-ms", "86400001", "--executor-idle-ms: 86400001 is outside its limits of 0 to 86400000"},
+        {"--executor", "", "--executor: an empty path"},
         {"--memory", "many", "--memory: \"many\" is not a size such as 512M"},
         {"--memory", "", "--memory: \"\" is not a size such as 512M"},
         {"--memory", "1m", "--memory: \"1m\" is not a size such as 512M"},
@@ -212,6 +236,9 @@ Test(config, it_is_printed_one_value_a_line)
     config_print(&config, out);
     fclose(out);
     cr_assert_not_null(strstr(text, "workers = 3\n"));
+    cr_assert_not_null(strstr(text, "/fusiond-executor\n"));
+    cr_assert_not_null(strstr(text, "host-threads = (cores)\n"));
+    cr_assert_not_null(strstr(text, "executor-idle-ms = 60000\n"));
     cr_assert_not_null(strstr(text, "nvrtc = /x/libnvrtc.so\n"));
     cr_assert_not_null(strstr(text, "socket = /run/user/1/fusiond/fusiond.sock\n"));
     free(text);

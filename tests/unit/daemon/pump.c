@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <ftw.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #define BOUND_MS 20000
+#define TICK_MS 5
 
 /* ---- the loop ---- */
 
@@ -60,7 +62,12 @@ void pump_rearm(void)
 
 bool pump_turn(void)
 {
-    uv_run(loop, UV_RUN_ONCE);
+    /* UV_RUN_ONCE would wait for more after a timer that has made true what is waited for. */
+    struct pollfd wanted = {.fd = uv_backend_fd(loop), .events = POLLIN};
+    int ms = uv_backend_timeout(loop);
+    uv_run(loop, UV_RUN_NOWAIT);
+    if (ms != 0)
+        poll(&wanted, 1, TICK_MS);
     return !late;
 }
 
