@@ -256,13 +256,13 @@ static bool is_over(const struct channel *channel)
     return channel->closing || channel->broken.code != STATUS_OK;
 }
 
-/* Hand out all whole frames. -1: the stream is broken. */
+/* Hand out all whole frames, unless there is a reason to let them wait. -1: the stream is broken. */
 static int deliver(struct channel *channel, struct error *ret_reason)
 {
     const uint8_t *frame;
     size_t size;
     for (;;) {
-        if (channel->paused)
+        if (channel->paused || channel_is_held(channel))
             return 0;
         int got = frame_reader_next(&channel->in, &frame, &size, ret_reason);
         if (got < 0)
@@ -279,17 +279,34 @@ static int deliver(struct channel *channel, struct error *ret_reason)
     return 0;
 }
 
-/* What waits since a pause, then what the socket holds. */
+/* Frames that had to wait, then what the socket holds. 1 or 0: it may hold more or not; -1: over, with the reason. */
+static int take_frames(struct channel *channel, struct error *ret_reason)
+{
+    int reads = 0, more = 1;
+    for (;;) {
+        if (deliver(channel, ret_reason) < 0)
+            return -1;
+        /* Replies that the socket takes at once are no reason to wait. */
+        bool held = channel_is_held(channel);
+        if (held && !is_over(channel))
+            flush(channel);
+        if (is_over(channel) || channel->paused || channel_is_held(channel))
+            return 0;
+        if (held)
+            continue;
+        if (more == 0 || reads++ == READS_PER_EVENT)
+            return more;
+        more = receive(channel, ret_reason);
+        if (more < 0)
+            return -1;
+    }
+}
+
 static void take_in(struct channel *channel)
 {
     struct error reason = {0};
     channel->corked = true;
-    int more = deliver(channel, &reason) < 0 ? -1 : 1;
-    for (int i = 0; i < READS_PER_EVENT && more > 0 && !is_over(channel) && !channel->paused; i++) {
-        more = receive(channel, &reason);
-        if (more >= 0 && deliver(channel, &reason) < 0)
-            more = -1;
-    }
+    int more = take_frames(channel, &reason);
     channel->corked = false;
     if (channel->closing)
         return;
@@ -315,15 +332,17 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         channel->interest = 0;
         events = UV_READABLE;
     }
+    bool held = channel_is_held(channel);
     if (events & UV_WRITABLE)
         flush(channel);
-    if (channel->ended || channel->closing)
+    held = held && !channel_is_held(channel); /* until now: frames may wait */
+    if (channel->ended || is_over(channel))
         return;
     if (channel->paused && (events & UV_DISCONNECT || status < 0)) {
         /* Frames that wait are of no use to a peer that is gone. */
         struct error gone = {0};
         end(channel, &gone);
-    } else if (events & UV_READABLE && !channel->paused) {
+    } else if ((events & UV_READABLE || held) && !channel->paused) {
         take_in(channel);
     }
 }

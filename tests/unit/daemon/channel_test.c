@@ -541,26 +541,52 @@ Test(channel, F15_a_peer_that_does_not_read_is_given_up)
     cr_assert_eq(n_ends, 1);
 }
 
+static size_t answers_per_frame;
+
 static void answer_much(const uint8_t *frame, size_t size)
 {
     (void)frame, (void)size;
     char out[1024] = {0};
     frame_header((uint8_t *)out, sizeof out - 4);
-    channel_send(&channel, out, sizeof out, NULL, 0);
+    for (size_t i = 0; i < answers_per_frame; i++)
+        channel_send(&channel, out, sizeof out, NULL, 0);
 }
 
-Test(channel, F15_requests_without_reading_are_given_up_with_the_reason)
+Test(channel, F15_an_answer_above_the_cap_is_given_up_with_the_reason)
+{
+    char bytes[64];
+    size_t size = frame_of("abcd", bytes);
+    start_with(1u << 20, 8192);
+    on_each_frame = answer_much;
+    answers_per_frame = 9;
+    peer_write(bytes, size);
+    pump_until(n_ends == 1);
+    cr_assert_eq(ended_by.code, STATUS_BUSY, "%d %s", ended_by.code, ended_by.text);
+}
+
+Test(channel, F15_requests_that_came_together_wait_for_a_peer_that_reads_slowly)
 {
     static char bytes[16384];
-    size_t size = 0;
+    size_t size = 0, got = 0;
     /* A read that fills the buffer to its last byte is followed by another one. */
     while (size + 8 <= sizeof bytes)
         size += frame_of("abcd", bytes + size);
+    int n = (int)(size / 8);
     start_with(1u << 20, 8192);
     on_each_frame = answer_much;
-    peer_write(bytes, sizeof bytes);
-    pump_until(n_ends == 1);
-    cr_assert_eq(ended_by.code, STATUS_BUSY, "%d %s", ended_by.code, ended_by.text);
+    answers_per_frame = 1;
+    peer_write(bytes, size);
+    pump_until(channel_is_held(&channel));
+    pump_settle();
+    cr_assert_lt(n_frames, n);
+    cr_assert_leq(channel.out_bytes, 8192 / 4 + 1024);
+    while (got < (size_t)n * 1024) {
+        got += drain_peer();
+        pump_settle();
+        cr_assert_leq(channel.out_bytes, 8192 / 4 + 1024);
+    }
+    cr_assert_eq(n_frames, n);
+    cr_assert_eq(n_ends, 0);
 }
 
 Test(channel, F15_a_peer_that_does_not_read_is_not_read_from)
