@@ -351,6 +351,8 @@ static size_t bytes_of(const struct param *param, const struct shape *shape, enu
     return (8 + width * (shape->rank + shape->alloc_rank) + 7) & ~(size_t)7;
 }
 
+static const char no_index_type[] = "the kernel has no index type, so the layout of its tensors is unknown";
+
 static uint8_t *put_indices(uint8_t *at, const int64_t *values, unsigned n, bool narrow)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -373,7 +375,7 @@ static int put_argument(const struct param *param, const struct argument *argume
     if (!is_tensor(param) || shape->rank == 0)
         return 0;
     if (index_type == index_type_absent)
-        return refuse(param, error, "the kernel has no index type, so the layout of its tensors is unknown");
+        return refuse(param, error, no_index_type);
     if (index_type == INDEX_TYPE_INT32 && check_int32(param, shape, error) < 0)
         return -1;
     at = put_indices(at + 8, shape->sizes, shape->rank, index_type == INDEX_TYPE_INT32);
@@ -421,6 +423,22 @@ void argument_bytes_finish(struct argument_bytes *bytes)
     *bytes = (struct argument_bytes){0};
 }
 
+static int compare_count(size_t kernel, size_t ours, struct error *error)
+{
+    if (kernel == ours)
+        return 0;
+    return error_set(error, STATUS_INVALID_LAUNCH, "the kernel has %zu parameters and the fusion %zu", kernel, ours);
+}
+
+static int compare_size(const struct param *param, size_t kernel, size_t ours, struct error *error)
+{
+    if (kernel == ours)
+        return 0;
+    return error_set(error, STATUS_INVALID_LAUNCH,
+                     "parameter %s: %zu bytes, but the kernel's has %zu (another index type or rank?)", param->name.at,
+                     ours, kernel);
+}
+
 int argument_bytes_check(const struct driver *driver, void *function, const struct fusion *fusion,
                          const struct argument_bytes *bytes, struct error *error)
 {
@@ -429,15 +447,32 @@ int argument_bytes_check(const struct driver *driver, void *function, const stru
         return 0;
     for (size_t i = 0; i < bytes->n; i++) {
         if (driver->function_get_param_info(function, i, &offset, &size) != 0)
-            return error_set(error, STATUS_INVALID_LAUNCH, "the kernel has %zu parameters and the fusion %zu", i,
-                             bytes->n);
-        if (size != bytes->sizes[i])
-            return error_set(error, STATUS_INVALID_LAUNCH,
-                             "parameter %s: %zu bytes, but the kernel's has %zu (another index type or rank?)",
-                             fusion->params[i].name.at, bytes->sizes[i], size);
+            return compare_count(i, bytes->n, error);
+        if (compare_size(&fusion->params[i], size, bytes->sizes[i], error) < 0)
+            return -1;
     }
     if (driver->function_get_param_info(function, bytes->n, &offset, &size) == 0)
         return error_set(error, STATUS_INVALID_LAUNCH, "the kernel has more parameters than the fusion's %zu",
                          bytes->n);
+    return 0;
+}
+
+int argument_sizes_check(const struct fusion *fusion, enum index_type index_type, const size_t *sizes, size_t n,
+                         struct error *error)
+{
+    if (compare_count(n, fusion->n_params, error) < 0)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        const struct param *param = &fusion->params[i];
+        struct shape shape = {0};
+        if (is_tensor(param)) {
+            shape.rank = (unsigned)param->rank;
+            shape.alloc_rank = (unsigned)(param->has_alloc_rank ? param->alloc_rank : param->rank);
+        }
+        if (shape.rank > 0 && index_type == index_type_absent)
+            return refuse(param, error, no_index_type);
+        if (compare_size(param, sizes[i], bytes_of(param, &shape, index_type), error) < 0)
+            return -1;
+    }
     return 0;
 }

@@ -70,4 +70,9 @@ void argument_bytes_finish(struct argument_bytes *bytes);
 int argument_bytes_check(const struct driver *driver, void *function, const struct fusion *fusion,
                          const struct argument_bytes *bytes, struct error *error);
 
+/* The same before anything is launched: sizes and n are what the image says of the kernel's parameters. Which sizes the
+ * arguments will have depends on ranks and index type alone. */
+int argument_sizes_check(const struct fusion *fusion, enum index_type index_type, const size_t *sizes, size_t n,
+                         struct error *error);
+
 #endif

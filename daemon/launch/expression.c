@@ -13,6 +13,8 @@ struct parser {
     struct error *error;
     unsigned depth;
     bool failed;
+    bool checking; /* only whether it could be evaluated: values mean nothing … */
+    bool *reads;   /* … and each scalar that is named is noted here */
 };
 
 static int64_t parse_comparison(struct parser *parser);
@@ -74,7 +76,7 @@ static int64_t apply(struct parser *parser, const char *at, char op, int64_t a, 
 {
     int64_t result = 0;
     bool overflow = false;
-    if (parser->failed)
+    if (parser->failed || parser->checking)
         return 0;
     if ((op == '/' || op == '%') && b == 0)
         return refuse(parser, at, "division by zero");
@@ -99,7 +101,7 @@ static int64_t apply(struct parser *parser, const char *at, char op, int64_t a, 
 
 static int64_t ceil_div(struct parser *parser, const char *at, int64_t a, int64_t b)
 {
-    if (parser->failed)
+    if (parser->failed || parser->checking)
         return 0;
     if (b == 0)
         return refuse(parser, at, "division by zero");
@@ -158,7 +160,7 @@ static int64_t parse_member(struct parser *parser, struct text name)
     const char *at = parser->at;
     int64_t index = parse_comparison(parser);
     expect(parser, "]", "a closing bracket is missing");
-    if (parser->failed)
+    if (parser->failed || parser->checking)
         return 0;
     size_t n = is_size ? tensor->n_sizes : tensor->n_strides;
     if (index < 0 || (uint64_t)index >= n)
@@ -172,6 +174,8 @@ static int64_t parse_scalar(struct parser *parser, struct text name)
         const struct scope_scalar *scalar = &parser->scope->scalars[i];
         if (!same(scalar->name, name))
             continue;
+        if (parser->checking)
+            parser->reads[i] = true;
         return scalar->is_integer ? scalar->value : refuse(parser, name.at, "the scalar is not an integer");
     }
     return refuse(parser, name.at, "no scalar has this name");
@@ -267,29 +271,37 @@ static int64_t parse_comparison(struct parser *parser)
     return value;
 }
 
+static int64_t parse(struct parser *parser)
+{
+    int64_t value = parse_comparison(parser);
+    skip_space(parser);
+    if (!parser->failed && parser->at < parser->end)
+        refuse(parser, parser->at, "unexpected character");
+    return value;
+}
+
 int expression_evaluate(struct text text, const struct scope *scope, int64_t *ret, struct error *error)
 {
     struct parser parser = {
         .start = text.at, .at = text.at, .end = text.at + text.size, .scope = scope, .error = error};
-    int64_t value = parse_comparison(&parser);
-    skip_space(&parser);
-    if (!parser.failed && parser.at < parser.end)
-        refuse(&parser, parser.at, "unexpected character");
+    int64_t value = parse(&parser);
     if (parser.failed)
         return -1;
     *ret = value;
     return 0;
 }
 
-bool expression_reads(struct text text, struct text scalar)
+int expression_check(struct text text, const struct scope *scope, bool *reads, struct error *error)
 {
-    struct parser parser = {.start = text.at, .at = text.at, .end = text.at + text.size};
-    while (parser.at < parser.end) {
-        struct text name = take_name(&parser);
-        if (name.size == 0)
-            parser.at++;
-        else if (same(name, scalar) && !take(&parser, ".") && !take(&parser, "("))
-            return true;
-    }
-    return false;
+    struct parser parser = {
+        .start = text.at,
+        .at = text.at,
+        .end = text.at + text.size,
+        .scope = scope,
+        .error = error,
+        .checking = true,
+        .reads = reads,
+    };
+    parse(&parser);
+    return parser.failed ? -1 : 0;
 }

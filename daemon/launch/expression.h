@@ -42,7 +42,8 @@ struct scope {
  * by zero. */
 int expression_evaluate(struct text text, const struct scope *scope, int64_t *ret, struct error *error);
 
-/* Whether the text names this scalar: the name stands there, and is no tensor with a member nor a function. */
-bool expression_reads(struct text text, struct text scalar);
+/* Whether the expression can be evaluated in such a scope, as far as that does not depend on values: syntax and names.
+ * The scope's values are not looked at. reads: one per scalar of the scope; those that the expression names are set. */
+int expression_check(struct text text, const struct scope *scope, bool *reads, struct error *error);
 
 #endif

@@ -61,13 +61,15 @@ int launch_params_settle(const struct launch *launch, const struct scope *scope,
     for (int i = 0; i < 3; i++) {
         int64_t grid = (size_t)i < override->n_grid ? override->grid[i] : 1;
         int64_t block = (size_t)i < override->n_block ? override->block[i] : 1;
-        if ((override->n_grid && settle("grid", i, launch, override->force, grid, &params.grid[i], error) < 0) ||
-            (override->n_block && settle("block", i, launch, override->force, block, &params.block[i], error) < 0))
+        if ((override->n_grid &&
+             settle("grid", i, launch && launch->n_grid, override->force, grid, &params.grid[i], error) < 0) ||
+            (override->n_block &&
+             settle("block", i, launch && launch->n_block, override->force, block, &params.block[i], error) < 0))
             return -1;
     }
     if (override->has_dynamic_shared_memory &&
-        settle("dynamic_shared_memory", 3, launch, override->force, override->dynamic_shared_memory,
-               &params.dynamic_shared_memory, error) < 0)
+        settle("dynamic_shared_memory", 3, launch && launch->dynamic_shared_memory.at, override->force,
+               override->dynamic_shared_memory, &params.dynamic_shared_memory, error) < 0)
         return -1;
     *ret = params;
     return 0;

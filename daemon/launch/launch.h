@@ -32,7 +32,8 @@ struct launch_override {
 };
 
 /* The fusion's launch parameters with the caller's: where both say something and it is not the same, INVALID_LAUNCH
- * with both values, unless forced. `launch` may be NULL: then grid and block must come from the caller. */
+ * with both values, unless forced. `launch` may be NULL: then grid and block must come from the caller. It may also say
+ * nothing of one of the three, and then the caller is free there. */
 int launch_params_settle(const struct launch *launch, const struct scope *scope, const struct launch_override *override,
                          struct launch_params *ret, struct error *error);
 

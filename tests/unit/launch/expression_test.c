@@ -159,3 +159,50 @@ Test(expression, nesting_is_bounded)
     cr_assert_eq(expression_evaluate(text_of(text), &scope, &value, &error), -1);
     cr_assert(strstr(error.text, "nested too deeply"), "%s", error.text);
 }
+
+/* ---- without values ---- */
+
+static int check(const char *text, bool reads[4], struct error *error)
+{
+    memset(reads, 0, 4 * sizeof *reads);
+    return expression_check(text_of(text), &scope, reads, error);
+}
+
+Test(expression, B6_5_which_scalars_decide)
+{
+    static const struct {
+        const char *text;
+        bool reads[4]; /* n, least, eps, max */
+    } cases[] = {
+        {"x.size[0]", {0}},
+        {"n", {true}},
+        {"x.size[n] + least", {true, true}},
+        {"max(1, 2)", {0}},
+        {"max(max, n)", {true, false, false, true}},
+        {"nn.size[0]", {0}},
+        {"(n == 1) * x.stride[0]", {true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool reads[4];
+        struct error error = {0};
+        int status = check(cases[i].text, reads, &error);
+        cr_assert_eq(status, strncmp(cases[i].text, "nn", 2) == 0 ? -1 : 0, "%s: %s", cases[i].text, error.text);
+        cr_assert_eq(memcmp(reads, cases[i].reads, sizeof reads), 0, "%s", cases[i].text);
+    }
+}
+
+Test(expression, what_depends_on_values_is_no_mistake_yet)
+{
+    static const char *const fine[] = {"1 / (n - 7)", "n % (x.size[0] - 100)",   "x.size[n]",
+                                       "least - 1",   "9223372036854775807 * 2", "ceilDiv(1, n - 8)"};
+    static const char *const wrong[] = {"",    "1 +", "y",       "x.size", "x.shape[0]",
+                                        "eps", "n n", "f(1, 2)", "(n",     "99999999999999999999"};
+    bool reads[4];
+    struct error error;
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++)
+        cr_assert_eq(check(fine[i], reads, &error), 0, "%s: %s", fine[i], error.text);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        cr_assert_eq(check(wrong[i], reads, &error), -1, "%s", wrong[i]);
+        cr_assert_eq(error.code, STATUS_INVALID_LAUNCH);
+    }
+}

@@ -223,3 +223,98 @@ Test(launch, no_driver_says_so)
     cr_assert_eq(driver_open("libc.so.6", &none, &error), -1);
     cr_assert(strstr(error.text, "has no cuInit"), "%s", error.text);
 }
+
+/* ---- parameters that the caller brings ---- */
+
+static const struct text grid_text[] = {{"8", 1}, {"2", 1}}, block_text[] = {{"256", 3}};
+static const struct launch whole = {.grid = (struct text *)grid_text,
+                                    .n_grid = 2,
+                                    .block = (struct text *)block_text,
+                                    .n_block = 1,
+                                    .dynamic_shared_memory = {"1024", 4}};
+static const struct scope nothing;
+
+static int settle(const struct launch *launch, const struct launch_override *override, struct launch_params *ret,
+                  struct error *error)
+{
+    *error = (struct error){0};
+    return launch_params_settle(launch, &nothing, override, ret, error);
+}
+
+Test(launch, B6_4_what_is_given_must_agree_or_be_forced)
+{
+    const int64_t same_grid[] = {8, 2, 1}, other_grid[] = {8, 3}, other_block[] = {128}, same_block[] = {256};
+    struct launch_params params = {0};
+    struct error error;
+    struct launch_override none = {0};
+    cr_assert_eq(settle(&whole, &none, &params, &error), 0, "%s", error.text);
+    cr_assert_eq(params.grid[1], 2);
+    cr_assert_eq(params.dynamic_shared_memory, 1024);
+
+    struct launch_override agrees = {.grid = same_grid, .n_grid = 3, .block = same_block, .n_block = 1};
+    cr_assert_eq(settle(&whole, &agrees, &params, &error), 0, "%s", error.text);
+
+    struct launch_override grid = {.grid = other_grid, .n_grid = 2};
+    cr_assert_eq(settle(&whole, &grid, &params, &error), -1);
+    cr_assert_eq(error.code, STATUS_INVALID_LAUNCH);
+    cr_assert(strstr(error.text, "grid.y: 3 is given, but the fusion computes 2"), "%s", error.text);
+    grid.force = true;
+    cr_assert_eq(settle(&whole, &grid, &params, &error), 0);
+    cr_assert_eq(params.grid[1], 3);
+    cr_assert_eq(params.block[0], 256);
+
+    struct launch_override block = {.block = other_block, .n_block = 1};
+    cr_assert_eq(settle(&whole, &block, &params, &error), -1);
+    cr_assert(strstr(error.text, "block.x: 128 is given, but the fusion computes 256"), "%s", error.text);
+
+    struct launch_override shared = {.has_dynamic_shared_memory = true, .dynamic_shared_memory = 4096};
+    cr_assert_eq(settle(&whole, &shared, &params, &error), -1);
+    cr_assert(strstr(error.text, "dynamic_shared_memory: 4096 is given, but the fusion computes 1024"), "%s",
+              error.text);
+}
+
+Test(launch, B6_9_a_kernel_that_does_not_say_how_takes_what_is_given)
+{
+    const int64_t grid[] = {5}, block[] = {64, 2};
+    const struct launch cooperative = {.cooperative = true};
+    struct launch_params params = {0};
+    struct error error;
+    struct launch_override both = {.grid = grid,
+                                   .n_grid = 1,
+                                   .block = block,
+                                   .n_block = 2,
+                                   .has_dynamic_shared_memory = true,
+                                   .dynamic_shared_memory = 64};
+    cr_assert_eq(settle(NULL, &both, &params, &error), 0, "%s", error.text);
+    cr_assert_eq(params.grid[0], 5);
+    cr_assert_eq(params.grid[1], 1);
+    cr_assert_eq(params.block[1], 2);
+    cr_assert_eq(params.dynamic_shared_memory, 64);
+    /* Of what it says nothing about, nothing can contradict. */
+    cr_assert_eq(settle(&cooperative, &both, &params, &error), 0, "%s", error.text);
+    cr_assert_eq(params.grid[0], 5);
+    both.n_block = 0;
+    cr_assert_eq(settle(NULL, &both, &params, &error), -1);
+    cr_assert(strstr(error.text, "grid and block must be given"), "%s", error.text);
+}
+
+Test(launch, B6_2_sizes_follow_from_ranks_and_index_type)
+{
+    struct param params[] = {
+        {.name = {"x", 1}, .kind = PARAM_KIND_TENSOR, .dtype = DTYPE_FLOAT32, .rank = 2, .has_rank = true},
+        {.name = {"s", 1}, .kind = PARAM_KIND_SCALAR, .dtype = DTYPE_FLOAT64},
+        {.name = {"w", 1}, .kind = PARAM_KIND_INTERMEDIATE, .dtype = DTYPE_INT8, .rank = 1, .has_rank = true},
+        {.name = {"p", 1}, .kind = PARAM_KIND_POINTER, .dtype = DTYPE_INT8},
+    };
+    const struct fusion fusion = {.params = params, .n_params = 4};
+    const size_t int32[] = {24, 8, 16, 8}, int64[] = {40, 8, 24, 8};
+    struct error error;
+    cr_assert_eq(argument_sizes_check(&fusion, INDEX_TYPE_INT32, int32, 4, &error), 0, "%s", error.text);
+    cr_assert_eq(argument_sizes_check(&fusion, INDEX_TYPE_INT64, int64, 4, &error), 0, "%s", error.text);
+    cr_assert_eq(argument_sizes_check(&fusion, INDEX_TYPE_INT64, int32, 4, &error), -1);
+    cr_assert(strstr(error.text, "parameter x: 40 bytes, but the kernel's has 24"), "%s", error.text);
+    cr_assert_eq(argument_sizes_check(&fusion, INDEX_TYPE_INT32, int32, 3, &error), -1);
+    cr_assert(strstr(error.text, "3 parameters and the fusion 4"), "%s", error.text);
+    cr_assert_eq(argument_sizes_check(&fusion, index_type_absent, int64, 4, &error), -1);
+    cr_assert(strstr(error.text, "no index type"), "%s", error.text);
+}
