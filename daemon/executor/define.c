@@ -55,40 +55,46 @@ static void on_loaded(struct module_wait *wait, struct module *module, const str
     } else {
         definition->defined = NULL;
     }
-    operation_destroy(operation);
+    operation_end(operation);
+    session_advance(session);
+}
+
+/* Wait for the kernel. The fusion is the operation's, or stays the caller's when that fails. */
+static int wait_for_module(struct session *session, uint32_t id, const uint8_t key[DIGEST_SIZE],
+                           struct defined *defined, struct error *error)
+{
+    struct operation *operation;
+    if (operation_create(session, id, sizeof(struct definition), &operation, error) < 0)
+        return -1;
+    struct definition *definition = container_of(operation, struct definition, operation);
+    definition->wait.done = on_loaded;
+    if (modules_load(&session->process->modules, key, &definition->wait, error) < 0) {
+        operation_end(operation);
+        return -1;
+    }
+    operation->finish = finish_definition;
+    definition->defined = defined;
+    return 0;
 }
 
 void request_define(struct session *session, const struct envelope *envelope)
 {
-    struct process *process = session->process;
-    struct defined *defined = NULL;
-    struct definition *definition = NULL;
+    struct defined *defined;
     struct error error;
     uint8_t key[DIGEST_SIZE];
     if (HASH_COUNT(session->fusions) >= LIMIT_HANDLES) {
         error_set(&error, STATUS_BUSY, "the channel has %u fusions, the limit", LIMIT_HANDLES);
-        goto fail;
-    }
-    if (defined_create(envelope->body, &defined, key, &error) < 0)
-        goto fail;
-    struct module *module = modules_find(&process->modules, key);
-    if (module) {
-        if (conclude(session, envelope->id, defined, module, 0, &error) < 0)
-            goto fail;
+        request_fail(session, envelope, &error);
         return;
     }
-    definition = operation_create(session, envelope->id, sizeof *definition, &error);
-    if (!definition)
-        goto fail;
-    definition->defined = defined;
-    definition->operation.finish = finish_definition;
-    definition->wait.done = on_loaded;
-    if (modules_load(&process->modules, key, &definition->wait, &error) == 0)
+    if (defined_create(envelope->body, &defined, key, &error) < 0) {
+        request_fail(session, envelope, &error);
         return;
-    defined = NULL; /* the operation's */
-fail:
-    session_fail(session, envelope->id, &error);
-    defined_destroy(defined);
-    if (definition)
-        operation_destroy(&definition->operation);
+    }
+    struct module *module = modules_find(&session->process->modules, key);
+    if ((module ? conclude(session, envelope->id, defined, module, 0, &error)
+                : wait_for_module(session, envelope->id, key, defined, &error)) < 0) {
+        request_fail(session, envelope, &error);
+        defined_destroy(defined);
+    }
 }

@@ -1,8 +1,10 @@
 #include "daemon/executor/defined.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/launch/arguments.h"
 #include "daemon/launch/expression.h"
 
 /* ---- checks ---- */
@@ -11,6 +13,11 @@ static bool is_tensor(const struct param *param)
 {
     return param->kind == PARAM_KIND_TENSOR || param->kind == PARAM_KIND_OUTPUT ||
            param->kind == PARAM_KIND_INTERMEDIATE;
+}
+
+static size_t alloc_rank(const struct param *param)
+{
+    return (size_t)(param->has_alloc_rank ? param->alloc_rank : param->rank);
 }
 
 static const struct param *find_param(const struct fusion *fusion, struct text name)
@@ -47,14 +54,13 @@ static int check_description(const struct fusion *fusion, const char *where, siz
     if (!param || param->kind != kind)
         return error_set(error, STATUS_INVALID_FIELD, "%s[%zu].name: no parameter of kind %s is called \"%.100s\"",
                          where, number, param_kind_word((int)kind), name.at);
-    size_t alloc_rank = param->has_alloc_rank ? param->alloc_rank : param->rank;
     if (n_sizes != param->rank && n_sizes)
         return error_set(error, STATUS_INVALID_FIELD, "%s[%zu].sizes: %zu, but parameter \"%.100s\" has rank %u", where,
                          number, n_sizes, name.at, (unsigned)param->rank);
-    if (n_strides != alloc_rank && n_strides)
+    if (n_strides != alloc_rank(param) && n_strides)
         return error_set(error, STATUS_INVALID_FIELD,
                          "%s[%zu].strides: %zu, but parameter \"%.100s\" has an allocated rank of %zu", where, number,
-                         n_strides, name.at, alloc_rank);
+                         n_strides, name.at, alloc_rank(param));
     return 0;
 }
 
@@ -79,33 +85,106 @@ static int check_descriptions(const struct fusion *fusion, struct error *error)
     return 0;
 }
 
-/* ---- which scalars decide about a launch ---- */
+/* ---- expressions ---- */
 
-static bool any_reads(const struct text *texts, size_t n, struct text scalar)
+/* What expressions may name, without values. */
+struct names {
+    struct scope scope;
+    size_t *scalars; /* the parameter of each scalar */
+    bool *reads;     /* of each scalar: an expression names it */
+};
+
+static int collect_names(const struct fusion *fusion, msgpack_zone *zone, struct names *ret, struct error *error)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (expression_reads(texts[i], scalar))
-            return true;
+    static const int64_t unknown[LIMIT_RANK];
+    size_t n = fusion->n_params + 1;
+    struct scope_tensor *tensors = msgpack_zone_malloc(zone, n * sizeof *tensors);
+    struct scope_scalar *scalars = msgpack_zone_malloc(zone, n * sizeof *scalars);
+    ret->scalars = msgpack_zone_malloc(zone, n * sizeof *ret->scalars);
+    ret->reads = msgpack_zone_malloc(zone, n);
+    if (!tensors || !scalars || !ret->scalars || !ret->reads)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", fusion->n_params);
+    memset(ret->reads, 0, n);
+    ret->scope = (struct scope){.tensors = tensors, .scalars = scalars};
+    for (size_t i = 0; i < fusion->n_params; i++) {
+        const struct param *param = &fusion->params[i];
+        if (is_tensor(param)) {
+            tensors[ret->scope.n_tensors++] =
+                (struct scope_tensor){param->name, unknown, param->rank, unknown, alloc_rank(param)};
+        } else if (param->kind == PARAM_KIND_SCALAR) {
+            ret->scalars[ret->scope.n_scalars] = i;
+            scalars[ret->scope.n_scalars++] = (struct scope_scalar){param->name, dtype_is_integer(param->dtype), 0};
+        }
     }
-    return false;
+    return 0;
 }
 
-static bool is_read(const struct fusion *fusion, struct text scalar)
+static int check_all(const struct text *texts, size_t n, const struct names *names, const char *what, const char *of,
+                     struct error *error)
 {
-    const struct launch *launch = fusion->launch;
-    bool read = launch &&
-                (any_reads(launch->grid, launch->n_grid, scalar) || any_reads(launch->block, launch->n_block, scalar) ||
-                 (launch->dynamic_shared_memory.at && expression_reads(launch->dynamic_shared_memory, scalar)));
-    for (size_t i = 0; i < fusion->n_outputs && !read; i++) {
-        const struct output *output = &fusion->outputs[i];
-        read =
-            any_reads(output->sizes, output->n_sizes, scalar) || any_reads(output->strides, output->n_strides, scalar);
+    for (size_t i = 0; i < n; i++) {
+        if (expression_check(texts[i], &names->scope, names->reads, error) < 0)
+            return error_wrap(error, "%s%s[%zu]", of, what, i);
     }
-    for (size_t i = 0; i < fusion->n_intermediates && !read; i++) {
+    return 0;
+}
+
+static int check_expressions(const struct fusion *fusion, const struct names *names, struct error *error)
+{
+    char of[160];
+    for (size_t i = 0; i < fusion->n_outputs; i++) {
+        const struct output *one = &fusion->outputs[i];
+        snprintf(of, sizeof of, "output %.100s: ", one->name.at);
+        if (check_all(one->sizes, one->n_sizes, names, "sizes", of, error) < 0 ||
+            check_all(one->strides, one->n_strides, names, "strides", of, error) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < fusion->n_intermediates; i++) {
         const struct intermediate *one = &fusion->intermediates[i];
-        read = any_reads(one->sizes, one->n_sizes, scalar) || any_reads(one->strides, one->n_strides, scalar);
+        snprintf(of, sizeof of, "intermediate %.100s: ", one->name.at);
+        if (check_all(one->sizes, one->n_sizes, names, "sizes", of, error) < 0 ||
+            check_all(one->strides, one->n_strides, names, "strides", of, error) < 0)
+            return -1;
     }
-    return read;
+    const struct launch *launch = fusion->launch;
+    if (!launch)
+        return 0;
+    if (check_all(launch->grid, launch->n_grid, names, "grid", "launch.", error) < 0 ||
+        check_all(launch->block, launch->n_block, names, "block", "launch.", error) < 0)
+        return -1;
+    if (launch->dynamic_shared_memory.at &&
+        expression_check(launch->dynamic_shared_memory, &names->scope, names->reads, error) < 0)
+        return error_wrap(error, "launch.dynamic_shared_memory");
+    return 0;
+}
+
+/* ---- what launches need to know ---- */
+
+static int describe_params(struct defined *defined, struct error *error)
+{
+    const struct fusion *fusion = &defined->fusion;
+    struct names names = {0};
+    defined->params = msgpack_zone_malloc(&defined->zone, (fusion->n_params + 1) * sizeof *defined->params);
+    if (!defined->params)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", fusion->n_params);
+    if (collect_names(fusion, &defined->zone, &names, error) < 0 || check_expressions(fusion, &names, error) < 0)
+        return -1;
+    for (size_t i = 0; i < fusion->n_params; i++) {
+        const struct param *param = &fusion->params[i];
+        struct defined_param *ours = &defined->params[i];
+        *ours = (struct defined_param){.alias = fusion->n_params};
+        if (param->kind == PARAM_KIND_INTERMEDIATE)
+            ours->zero = fusion_intermediate(fusion, param)->zero;
+        if (param->kind != PARAM_KIND_OUTPUT)
+            continue;
+        defined->n_shapes += param->rank + alloc_rank(param);
+        const struct output *output = fusion_output(fusion, param);
+        if (output && output->alias.at)
+            ours->alias = (size_t)(find_param(fusion, output->alias) - fusion->params);
+    }
+    for (size_t i = 0; i < names.scope.n_scalars; i++)
+        defined->params[names.scalars[i]].read = names.reads[i];
+    return 0;
 }
 
 /* ---- life ---- */
@@ -125,13 +204,8 @@ static int fill(struct defined *defined, struct bytes params, uint8_t ret_key[DI
     fusion->launch = define.launch;
     defined->entry = define.entry;
     defined->label = define.label;
-    if (check_params(fusion, error) < 0 || check_descriptions(fusion, error) < 0)
+    if (check_params(fusion, error) < 0 || check_descriptions(fusion, error) < 0 || describe_params(defined, error) < 0)
         return -1;
-    defined->reads = msgpack_zone_malloc(&defined->zone, fusion->n_params + 1);
-    if (!defined->reads)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu parameters", fusion->n_params);
-    for (size_t i = 0; i < fusion->n_params; i++)
-        defined->reads[i] = fusion->params[i].kind == PARAM_KIND_SCALAR && is_read(fusion, fusion->params[i].name);
     memcpy(ret_key, define.key, DIGEST_SIZE);
     return 0;
 }
@@ -143,7 +217,6 @@ int defined_create(struct bytes params, struct defined **ret, uint8_t ret_key[DI
         free(defined);
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a fusion");
     }
-    entry_cache_init(&defined->entries);
     if (fill(defined, params, ret_key, error) < 0) {
         defined_destroy(defined);
         return -1;
@@ -156,7 +229,6 @@ void defined_destroy(struct defined *defined)
 {
     if (!defined)
         return;
-    entry_cache_finish(&defined->entries);
     if (defined->module)
         module_release(defined->module);
     msgpack_zone_destroy(&defined->zone);
@@ -178,9 +250,9 @@ int defined_bind(struct defined *defined, struct module *module, struct error *e
                          defined->entry.at ? defined->entry.at : "");
     if (module->modules->backend->ops->find(module->device, entry->lowered.at, entry->name.at, &function, error) < 0)
         return -1;
-    if (function.has_params && function.n_params != defined->fusion.n_params)
-        return error_set(error, STATUS_INVALID_LAUNCH, "params: %zu are described, but the kernel has %zu",
-                         defined->fusion.n_params, function.n_params);
+    if (function.has_params &&
+        argument_sizes_check(&defined->fusion, kernel->index_type, function.param_sizes, function.n_params, error) < 0)
+        return -1;
     defined->function = function;
     defined->module = module;
     if (!defined->label.at)

@@ -7,24 +7,25 @@
 #include "daemon/base/list.h"
 #include "daemon/launch/launch.h"
 
-/* Entries of one fusion; the least recently used goes first. */
-#define ENTRY_CACHE_MAX 1024u
+/* Of all entries of one session: tens of thousands of ordinary ones. */
+#define ENTRY_CACHE_BYTES (16u << 20)
 
 /*
- * What is equal for all launches with the same sizes, strides, alignment of pointers, launch overrides, and values of
- * the scalars that expressions read. Those are its key. Owned by the cache; good until the next entry is added.
+ * What is equal for all launches of a fusion with the same sizes, strides, alignment of pointers, launch overrides, and
+ * values of the scalars that expressions read. Those are its key. Owned by the cache; good until the next entry is
+ * added.
  */
 struct entry {
     UT_hash_handle hh;
     struct list lru;
+    size_t bytes; /* of all its memory */
     size_t key_size;
     uint8_t *key;
-    size_t n;
     struct launch_params params;
-    struct shape *shapes;            /* one per parameter */
     struct argument_bytes arguments; /* a template: addresses and scalars are put in for each launch */
-    uint64_t *spans;                 /* bytes that each tensor spans; 0 for what is none */
-    uint64_t *scratch_at;            /* where each intermediate lies in the stream's scratch memory */
+    uint64_t *spans;                 /* per parameter: bytes that a tensor spans; 0 for what is none */
+    uint64_t *scratch_at;            /* per parameter: where an intermediate lies in the stream's scratch memory */
+    int64_t *shapes;                 /* of the outputs, in their order: sizes, then strides */
     uint64_t scratch;                /* bytes of all intermediates */
     uint64_t moved;                  /* bytes of all tensors and outputs, once each */
 };
@@ -32,6 +33,7 @@ struct entry {
 struct entry_cache {
     struct entry *by_key;
     struct list lru; /* the least recently used first */
+    size_t bytes;
 };
 
 void entry_cache_init(struct entry_cache *cache);
@@ -40,11 +42,12 @@ void entry_cache_finish(struct entry_cache *cache);
 /* NULL when there is none. Counts as a use. */
 struct entry *entry_cache_find(struct entry_cache *cache, const uint8_t *key, size_t key_size);
 
-/* Hold an entry that entry_create made. */
+/* Hold an entry that entry_create made and that is complete; the least recently used ones go. */
 void entry_cache_add(struct entry_cache *cache, struct entry *entry);
 
-/* An entry with room for n parameters and a copy of the key, all else zero. NULL when memory ran out. */
-struct entry *entry_create(const uint8_t *key, size_t key_size, size_t n);
+/* An entry with room for n parameters and so many sizes and strides, and a copy of the key; all else zero. NULL when
+ * memory ran out. */
+struct entry *entry_create(const uint8_t *key, size_t key_size, size_t n_params, size_t n_shapes);
 /* NULL is fine. */
 void entry_destroy(struct entry *entry);
 

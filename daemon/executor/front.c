@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/executor/executor.h"
 #include "proto/envelope.h"
 #include "proto/limits.h"
 
@@ -22,13 +24,14 @@ void front_send(struct front *front, const struct message_type *type, const void
     msgpack_sbuffer_destroy(&out);
 }
 
-void front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch)
+static void ask(struct front *front, struct fetch *fetch)
 {
     struct kernel_get_request get = {.has_key = true, .with_image = true};
     msgpack_sbuffer out;
-    memcpy(get.key, key, DIGEST_SIZE);
+    memcpy(get.key, fetch->key, DIGEST_SIZE);
     fetch->id = ++front->next_id;
-    list_push(&front->fetches, &fetch->link);
+    list_push(&front->asked, &fetch->link);
+    front->n_asked++;
     msgpack_sbuffer_init(&out);
     if (envelope_write_request(&out, fetch->id, METHOD_KERNEL_GET, &get) == 0) {
         channel_send(&front->channel, out.data, out.size, NULL, 0);
@@ -38,6 +41,32 @@ void front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fet
         channel_break(&front->channel, &error);
     }
     msgpack_sbuffer_destroy(&out);
+}
+
+static void ask_next(struct front *front)
+{
+    while (front->n_asked < EXECUTOR_FETCHES && !list_empty(&front->waiting))
+        ask(front, container_of(list_pop(&front->waiting), struct fetch, link));
+}
+
+int front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch, struct error *error)
+{
+    if (front->ended)
+        return error_set(error, STATUS_SHUTTING_DOWN, "the executor is ending: the daemon has closed its channel");
+    memcpy(fetch->key, key, DIGEST_SIZE);
+    list_push(&front->waiting, &fetch->link);
+    ask_next(front);
+    return 0;
+}
+
+void front_fail_fetches(struct front *front, const struct error *error)
+{
+    struct list *link;
+    while ((link = list_pop(&front->asked)) || (link = list_pop(&front->waiting))) {
+        struct fetch *fetch = container_of(link, struct fetch, link);
+        fetch->done(fetch, NULL, -1, error);
+    }
+    front->n_asked = 0;
 }
 
 /* A sealed memfd of the bytes. */
@@ -74,13 +103,19 @@ static int take_image(struct front *front, const struct kernel_get_reply *reply,
         if (!by_fd || i != kernel->image_fd)
             close(fds[i]);
     }
-    if (by_fd) {
-        *ret = fds[kernel->image_fd];
-        return 0;
+    if (!by_fd && kernel->image.at && kernel->image.size == kernel->image_size)
+        return seal(kernel->image, ret, error);
+    if (!by_fd)
+        return error_set(error, STATUS_INTERNAL, "the front sent %zu bytes of an image of %llu", kernel->image.size,
+                         (unsigned long long)kernel->image_size);
+    struct stat status;
+    if (fstat(fds[kernel->image_fd], &status) < 0 || (uint64_t)status.st_size != kernel->image_size) {
+        close(fds[kernel->image_fd]);
+        return error_set(error, STATUS_INTERNAL, "the front sent another file than an image of %llu bytes",
+                         (unsigned long long)kernel->image_size);
     }
-    if (!kernel->image.at)
-        return error_set(error, STATUS_INTERNAL, "the front sent a kernel without its image");
-    return seal(kernel->image, ret, error);
+    *ret = fds[kernel->image_fd];
+    return 0;
 }
 
 static void take_failure(struct envelope *envelope, msgpack_zone *zone, struct error *ret)
@@ -93,13 +128,15 @@ static void take_failure(struct envelope *envelope, msgpack_zone *zone, struct e
 static void take_reply(struct front *front, struct envelope *envelope)
 {
     struct fetch *fetch = NULL;
-    for (struct list *link = front->fetches.next; link != &front->fetches && !fetch; link = link->next) {
+    for (struct list *link = front->asked.next; link != &front->asked && !fetch; link = link->next) {
         if (container_of(link, struct fetch, link)->id == envelope->id)
             fetch = container_of(link, struct fetch, link);
     }
     if (!fetch)
         return;
     list_remove(&fetch->link);
+    front->n_asked--;
+    ask_next(front);
     msgpack_zone zone;
     struct kernel_get_reply reply;
     struct error error = {0};
@@ -164,15 +201,17 @@ static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
 static void on_end(struct channel *channel, const struct error *reason)
 {
     struct front *front = channel->owner;
+    struct error error;
     front->ended = true;
+    error_set(&error, STATUS_SHUTTING_DOWN, "the executor is ending: the daemon has closed its channel");
+    front_fail_fetches(front, &error);
     front->events->on_end(front, reason);
 }
 
 static void on_channel_closed(struct channel *channel)
 {
     struct front *front = channel->owner;
-    if (front->on_closed)
-        front->on_closed(front);
+    front->on_closed(front);
 }
 
 static const struct channel_events channel_events = {on_frame, NULL, on_end};
@@ -181,19 +220,13 @@ int front_start(struct front *front, uv_loop_t *loop, int fd, const struct front
                 struct error *error)
 {
     *front = (struct front){.events = events, .owner = owner};
-    list_init(&front->fetches);
+    list_init(&front->asked);
+    list_init(&front->waiting);
     return channel_start(&front->channel, loop, fd, LIMIT_FRAME_WORKER, OUT_LIMIT, &channel_events, front, error);
 }
 
 void front_close(struct front *front, void (*on_closed)(struct front *front))
 {
-    struct list *link;
     front->on_closed = on_closed;
-    while ((link = list_pop(&front->fetches))) {
-        struct error error;
-        struct fetch *fetch = container_of(link, struct fetch, link);
-        error_set(&error, STATUS_SHUTTING_DOWN, "the executor is ending");
-        fetch->done(fetch, NULL, -1, &error);
-    }
     channel_close(&front->channel, on_channel_closed);
 }

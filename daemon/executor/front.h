@@ -23,6 +23,7 @@ struct front_events {
 struct fetch {
     struct list link;
     uint32_t id;
+    uint8_t key[DIGEST_SIZE];
     /* Called once, on the loop. kernel and image, a sealed memfd, are good until it returns; NULL and -1 beside an
      * error. */
     void (*done)(struct fetch *fetch, const struct kernel *kernel, int image_fd, const struct error *error);
@@ -31,7 +32,8 @@ struct fetch {
 /* Embedded in its owner. */
 struct front {
     struct channel channel;
-    struct list fetches; /* unanswered */
+    struct list asked, waiting; /* struct fetch: unanswered, and those that have to wait their turn */
+    size_t n_asked;
     uint32_t next_id;
     bool ended;
     const struct front_events *events;
@@ -41,10 +43,13 @@ struct front {
 
 int front_start(struct front *front, uv_loop_t *loop, int fd, const struct front_events *events, void *owner,
                 struct error *error);
-/* Every fetch is told SHUTTING_DOWN first. */
+/* No fetch is unanswered. */
 void front_close(struct front *front, void (*on_closed)(struct front *front));
 
-void front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch);
+/* Ask for a kernel with its image. SHUTTING_DOWN when the front is gone. */
+int front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch, struct error *error);
+/* Tell all that are not answered this. */
+void front_fail_fetches(struct front *front, const struct error *error);
 
 /* Send one of executor_ready, executor_status, executor_fault. */
 void front_send(struct front *front, const struct message_type *type, const void *message);

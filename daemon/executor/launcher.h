@@ -4,21 +4,26 @@
 
 #include "daemon/executor/session.h"
 
-/* A launch that is checked and complete. Everything in it is in the zone that it was prepared with, or the session's.
- */
+/* Memory to be filled before the kernel runs. */
+struct launch_fill {
+    uint64_t address, size;
+    uint8_t value;
+};
+
+/* A launch that is checked and complete: queueing it is all that is left. Its arrays are in the zone that it was
+ * prepared with; the rest is the session's. */
 struct prepared {
     struct session *session;
     struct defined *defined;
     struct stream *stream;
-    struct entry *entry; /* good until another entry is made */
+    struct entry *entry; /* its argument bytes are those of this launch; good until the session's next one */
     bool cached;
-    enum fill fill;
-    uint64_t *addresses;     /* one per parameter */
+    struct launch_fill *fills;
+    size_t n_fills;
+    uint64_t *allocated; /* numbers of the outputs that this launch has allocated */
+    size_t n_allocated;
     struct buffer **buffers; /* one per parameter; NULL for those without */
     uint64_t *offsets;       /* into the buffer */
-    const struct launch_argument *arguments;
-    struct buffer **allocated; /* outputs that this launch has allocated */
-    size_t n_allocated;
 };
 
 /* Look everything up, check it, find or make the launch entry, allocate outputs and intermediates. On failure nothing
@@ -28,8 +33,9 @@ int launcher_prepare(struct session *session, const struct launch_request *reque
 /* Give back what was allocated, once what is queued has used it: for a launch that is not done after all. */
 void launcher_abandon(struct prepared *prepared);
 
-/* Queue fills and the kernel. May be repeated. */
-int launcher_queue(struct prepared *prepared, struct error *error);
+/* Queue the fills, and the kernel. May be repeated. */
+int launcher_queue_fills(const struct prepared *prepared, struct error *error);
+int launcher_queue_kernel(const struct prepared *prepared, struct error *error);
 
 /* The reply's parts, in the zone. */
 int launcher_describe(const struct prepared *prepared, msgpack_zone *zone, struct launch_reply *ret,

@@ -37,6 +37,13 @@ static void use(struct module *module)
     }
 }
 
+static void unload_oldest(struct modules *modules)
+{
+    struct module *oldest = container_of(modules->idle.next, struct module, idle);
+    modules->idle_bytes -= oldest->size;
+    unload(oldest);
+}
+
 void module_release(struct module *module)
 {
     struct modules *modules = module->modules;
@@ -44,11 +51,16 @@ void module_release(struct module *module)
         return;
     list_push(&modules->idle, &module->idle);
     modules->idle_bytes += module->size;
-    while (modules->idle_bytes > MODULES_IDLE_BYTES) {
-        struct module *oldest = container_of(modules->idle.next, struct module, idle);
-        modules->idle_bytes -= oldest->size;
-        unload(oldest);
-    }
+    while (modules->idle_bytes > MODULES_IDLE_BYTES)
+        unload_oldest(modules);
+}
+
+bool modules_unload_idle(struct modules *modules)
+{
+    bool any = !list_empty(&modules->idle);
+    while (!list_empty(&modules->idle))
+        unload_oldest(modules);
+    return any;
 }
 
 struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE])
@@ -82,6 +94,13 @@ static int keep_metadata(struct module *module, const struct kernel *kernel, str
     return status;
 }
 
+static int call_loader(struct backend *backend, const struct kernel *kernel, int image_fd, struct device_module **ret,
+                       struct error *error)
+{
+    return backend->ops->load(backend, kernel->image_kind, image_fd, (size_t)kernel->image_size,
+                              (unsigned)kernel->max_registers, ret, error);
+}
+
 static int load(struct module *module, const struct kernel *kernel, int image_fd, struct error *error)
 {
     struct backend *backend = module->modules->backend;
@@ -92,8 +111,10 @@ static int load(struct module *module, const struct kernel *kernel, int image_fd
     if (keep_metadata(module, kernel, error) < 0)
         return -1;
     uint64_t start = uv_hrtime();
-    if (backend->ops->load(backend, kernel->image_kind, image_fd, (size_t)kernel->image_size,
-                           (unsigned)kernel->max_registers, &module->device, error) < 0)
+    int status = call_loader(backend, kernel, image_fd, &module->device, error);
+    if (status < 0 && error->code == STATUS_OUT_OF_MEMORY && modules_unload_idle(module->modules))
+        status = call_loader(backend, kernel, image_fd, &module->device, error);
+    if (status < 0)
         return -1;
     module->size = kernel->image_size;
     module->load_ns = uv_hrtime() - start;
@@ -141,8 +162,11 @@ int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct
     module->fetch.done = on_fetched;
     list_init(&module->idle);
     list_init(&module->waiters);
-    list_push(&module->waiters, &wait->link);
     HASH_ADD(hh, modules->by_key, key, DIGEST_SIZE, module);
-    front_fetch(modules->front, key, &module->fetch);
+    if (front_fetch(modules->front, key, &module->fetch, error) < 0) {
+        unload(module);
+        return -1;
+    }
+    list_push(&module->waiters, &wait->link);
     return 0;
 }

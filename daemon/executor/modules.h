@@ -48,10 +48,12 @@ void modules_finish(struct modules *modules);
 
 /* The module if it is loaded, with one user more, or NULL. */
 struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE]);
-/* Fetch and load one that was not found, together with whoever wants the same. OUT_OF_MEMORY, and then `done` is not
- * called. */
+/* Fetch and load one that was not found, together with whoever wants the same. OUT_OF_MEMORY or
+ * SHUTTING_DOWN, and then `done` is not called. */
 int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct module_wait *wait,
                  struct error *error);
+/* Unload all that nobody uses, for memory. false: there was none. */
+bool modules_unload_idle(struct modules *modules);
 /* One user less. */
 void module_release(struct module *module);
 

@@ -8,8 +8,8 @@
 
 /* When the front has gone: how long clients' work may still take. */
 #define DRAIN_MS 1000
-/* When the device is lost: how long clients may take to read why. */
-#define LAST_WORDS_MS 200
+/* When the device is lost: how long clients may take to read why, and a new executor has to wait. */
+#define LAST_WORDS_MS 50
 
 /* ---- what the front is told ---- */
 
@@ -18,7 +18,7 @@ static void send_status(struct process *process)
     struct executor_status status = {
         .attached = process->attached,
         .has_attached = true,
-        .channels = process->open,
+        .channels = process->channels,
         .has_channels = true,
         .launches = process->launches,
         .has_launches = true,
@@ -50,41 +50,86 @@ static void on_attach(struct front *front, int fd, uint64_t client, uint64_t pid
         send_status(process);
         return;
     }
-    process->open++;
+    process->channels++;
 }
 
-static void stop(struct process *process)
+/* The session may be gone, or others, once `act` has been called for it. */
+static void for_all_sessions(struct process *process, void (*act)(struct session *session))
 {
-    uv_stop(process->loop);
-}
-
-void process_session_ended(struct process *process)
-{
-    process->open--;
-    send_status(process);
-}
-
-void process_session_gone(struct process *process)
-{
-    if (process->state == PROCESS_DRAINING && list_empty(&process->sessions))
-        stop(process);
-}
-
-static void close_sessions(struct process *process)
-{
-    struct list *link = process->sessions.next;
-    while (link != &process->sessions) {
-        struct session *session = container_of(link, struct session, link);
-        link = link->next;
-        session_close(session);
+    struct list *next;
+    for (struct list *link = process->sessions.next; link != &process->sessions; link = next) {
+        next = link->next;
+        act(container_of(link, struct session, link));
     }
 }
 
 /* ---- the end ---- */
 
+static void on_part_closed(struct process *process)
+{
+    if (--process->open_handles > 0)
+        return;
+    msgpack_sbuffer_destroy(&process->scratch);
+    msgpack_zone_destroy(&process->request);
+    process->state = PROCESS_CLOSED;
+    uv_stop(process->loop); /* a lost back end still has handles */
+}
+
+static void on_front_closed(struct front *front)
+{
+    on_part_closed(front->owner);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    on_part_closed(handle->data);
+}
+
+static void on_backend_closed(void *context)
+{
+    on_part_closed(context);
+}
+
+static void close_parts(struct process *process)
+{
+    bool lost = process->state == PROCESS_LOST;
+    process->state = PROCESS_CLOSING;
+    modules_finish(&process->modules);
+    front_close(&process->front, on_front_closed);
+    uv_close((uv_handle_t *)&process->spin, on_handle_closed);
+    uv_close((uv_handle_t *)&process->grace, on_handle_closed);
+    process->open_handles = 3;
+    if (lost)
+        return; /* what a driver does with a lost device nobody knows */
+    process->open_handles++;
+    process->backend->ops->close(process->backend, on_backend_closed, process);
+}
+
+static void close_if_done(struct process *process)
+{
+    bool told = process->state == PROCESS_LOST && !uv_is_active((uv_handle_t *)&process->grace);
+    if ((told || process->state == PROCESS_FINISHING) && list_empty(&process->sessions))
+        close_parts(process);
+}
+
+void process_session_gone(struct process *process)
+{
+    process->channels--;
+    send_status(process);
+    close_if_done(process);
+}
+
 static void on_grace_over(uv_timer_t *timer)
 {
-    stop(timer->data);
+    struct process *process = timer->data;
+    if (process->state == PROCESS_LOST) {
+        for_all_sessions(process, session_close);
+        close_if_done(process);
+        return;
+    }
+    fprintf(stderr, "fusiond-executor: %zu clients' work does not end\n", process->channels);
+    process->state = PROCESS_ABANDONED;
+    uv_stop(process->loop);
 }
 
 static void on_front_end(struct front *front, const struct error *reason)
@@ -96,19 +141,20 @@ static void on_front_end(struct front *front, const struct error *reason)
     }
     if (process->state != PROCESS_RUNNING)
         return;
-    process->state = PROCESS_DRAINING;
+    process->state = PROCESS_FINISHING;
     uv_timer_start(&process->grace, on_grace_over, DRAIN_MS, 0);
-    close_sessions(process);
-    process_session_gone(process);
+    for_all_sessions(process, session_finish);
+    close_if_done(process);
 }
+
+/* ---- a lost device ---- */
 
 /* Who has work under way: the only launch's stream, or NULL; and all of it in words. */
 static const struct stream *find_culprit(const struct process *process, const struct session **ret_client, char *text,
                                          size_t room)
 {
     const struct stream *only = NULL;
-    uint64_t launches = 0;
-    size_t used = 0;
+    size_t launches = 0, used = 0;
     *text = '\0';
     for (struct list *link = process->sessions.next; link != &process->sessions; link = link->next) {
         struct session *session = container_of(link, struct session, link);
@@ -116,9 +162,9 @@ static const struct stream *find_culprit(const struct process *process, const st
         HASH_ITER(hh, session->streams.by_number, stream, next)
         {
             char name[160];
-            if (stream->launched == stream->completed)
+            if (stream->launches == 0)
                 continue;
-            launches += stream->launched - stream->completed;
+            launches += stream->launches;
             only = stream;
             *ret_client = session;
             int n = snprintf(text + used, room - used, "%s%s of client %llu", used ? ", " : "",
@@ -134,6 +180,7 @@ static void on_lost(struct backend *backend, const struct error *error)
     struct process *process = backend->owner;
     char under_way[200];
     const struct session *client = NULL;
+    struct error told;
     process->state = PROCESS_LOST;
     process->exit_code = EXECUTOR_EXIT_LOST;
     process->culprit = find_culprit(process, &client, under_way, sizeof under_way);
@@ -149,6 +196,8 @@ static void on_lost(struct backend *backend, const struct error *error)
     }
     if (!process->front.ended)
         front_send(&process->front, &executor_fault_type, &fault);
+    process_explain_loss(process, NULL, &told);
+    front_fail_fetches(&process->front, &told);
     uv_timer_start(&process->grace, on_grace_over, LAST_WORDS_MS, 0);
 }
 

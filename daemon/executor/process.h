@@ -11,13 +11,19 @@
 #include "daemon/executor/session.h"
 
 /*
- *   RUNNING ──the front closes──► DRAINING ──no session left, or a second──► CLOSED
- *      └──────the device is lost──► LOST: the clients are told, then the process exits
+ *   RUNNING ──the front closes──► FINISHING ──no session left──► CLOSING ──► CLOSED
+ *      │                              └──after a second──► ABANDONED        ▲
+ *      └──────the device is lost──► LOST ──the clients are told─────────────┘
+ *
+ * ABANDONED: a kernel does not end. Nothing more is done in order; the process is to exit.
  */
 enum process_state {
     PROCESS_RUNNING,
-    PROCESS_DRAINING,
+    PROCESS_FINISHING,
     PROCESS_LOST,
+    PROCESS_CLOSING,
+    PROCESS_CLOSED,
+    PROCESS_ABANDONED,
 };
 
 struct process {
@@ -28,7 +34,7 @@ struct process {
     struct modules modules;
     struct list sessions;
     uint64_t attached; /* sessions that ever were */
-    size_t open;       /* sessions whose client is there */
+    size_t channels;   /* sessions that are not gone */
     uint64_t launches;
     msgpack_sbuffer scratch; /* one reply, while it is being written */
     msgpack_zone request;    /* one request, while it is being handled */
@@ -36,6 +42,7 @@ struct process {
     uint64_t spin_ns;
     uint64_t spin_until_ns;
     uv_timer_t grace;
+    int open_handles;
     int exit_code;
     struct error loss;            /* LOST: what the back end said */
     const struct stream *culprit; /* LOST: the one stream with launches under way, if there was but one launch */
@@ -47,14 +54,15 @@ struct process_options {
     enum sandbox sandbox;
 };
 
-/* Take over an open back end; it is closed at the end. The front is told that the executor is ready. */
+/* Take over an open back end and the channel to the front, which is told that the executor is ready. Everything ends
+ * when the front closes the channel, or when the device is lost: the loop has then nothing left to do, and the state is
+ * CLOSED or ABANDONED. The back end is closed, unless it is lost. */
 int process_init(struct process *process, uv_loop_t *loop, struct backend *backend,
                  const struct process_options *options, struct error *error);
-/* Run until the front closes the channel or the device is lost. The exit code. */
+/* Run the loop until then. The exit code. */
 int process_run(struct process *process);
 
-/* A session has lost its client, or is gone. */
-void process_session_ended(struct process *process);
+/* A session is freed. */
 void process_session_gone(struct process *process);
 
 /* The device is lost: the error for a request that waits on this stream, or on none (NULL). Whose launch did it is said

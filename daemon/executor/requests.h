@@ -18,4 +18,8 @@ void request_stream(struct session *session, const struct envelope *envelope);
 /* Decode the params into *ret, in the process's zone, good until the handler returns; or answer with what is wrong. */
 int request_parse(struct session *session, const struct envelope *envelope, void *ret);
 
+/* Answer with what went wrong before anything of it was queued, or, when it went wrong because the device is lost, with
+ * that. */
+void request_fail(struct session *session, const struct envelope *envelope, const struct error *error);
+
 #endif

@@ -1,16 +1,12 @@
 #include "daemon/executor/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "daemon/base/require.h"
 #include "daemon/executor/process.h"
 #include "daemon/executor/requests.h"
 #include "proto/limits.h"
-
-/* What may wait to be sent to a client that reads slowly; larger results travel as memfds. */
-#define OUT_LIMIT (4u << 20)
 
 /* ---- replies ---- */
 
@@ -30,37 +26,123 @@ static void send_scratch(struct session *session, int status, const int *fds, si
         msgpack_sbuffer_init(buffer);
     }
     msgpack_sbuffer_clear(buffer);
+    if (channel_is_held(&session->channel))
+        patience_watch(&session->patience);
 }
 
 void session_reply(struct session *session, uint32_t id, enum method method, const void *result, const int *fds,
                    size_t n_fds)
 {
-    if (session->state == SESSION_OPEN)
+    if (session->state != SESSION_DRAINING)
         send_scratch(session, envelope_write_reply(&session->process->scratch, id, method, result), fds, n_fds);
 }
 
 void session_reply_packed(struct session *session, uint32_t id, const msgpack_sbuffer *result)
 {
     struct bytes packed = {(const uint8_t *)result->data, result->size};
-    if (session->state == SESSION_OPEN)
+    if (session->state != SESSION_DRAINING)
         send_scratch(session, envelope_write_packed(&session->process->scratch, id, packed), NULL, 0);
 }
 
 void session_fail(struct session *session, uint32_t id, const struct error *error)
 {
     struct failure failure = failure_of(error);
-    if (session->state == SESSION_OPEN)
+    if (session->state != SESSION_DRAINING)
         send_scratch(session, envelope_write_failure(&session->process->scratch, id, &failure), NULL, 0);
+}
+
+void session_explain(const struct stream_mark *mark, const struct error *error, struct error *ret)
+{
+    struct process *process = mark->stream->session->process;
+    char name[160];
+    *ret = *error;
+    if (process->state == PROCESS_LOST)
+        process_explain_loss(process, mark->stream, ret);
+    else if (mark->launch && error->code == STATUS_LAUNCH_FAILED)
+        error_wrap(ret, "%s", defined_show(mark->launch, name, sizeof name));
+}
+
+/* ---- operations ---- */
+
+int operation_create(struct session *session, uint32_t id, size_t size, struct operation **ret, struct error *error)
+{
+    struct operation *operation = calloc(1, size);
+    if (!operation)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
+    operation->session = session;
+    operation->id = id;
+    session->requests++;
+    *ret = operation;
+    return 0;
+}
+
+void operation_hold(struct operation *operation, uint64_t bytes)
+{
+    operation->held_bytes += bytes;
+    operation->session->held_bytes += bytes;
+}
+
+void operation_begin(struct stream *stream)
+{
+    stream_settle(stream);
+}
+
+static void on_done(struct stream_mark *mark, const struct error *error)
+{
+    struct operation *operation = container_of(mark, struct operation, mark);
+    operation->done(operation, error);
+    operation_end(operation);
+}
+
+void operation_wait(struct operation *operation, struct stream *stream)
+{
+    stream_mark(stream, &operation->mark, on_done);
+}
+
+void operation_end(struct operation *operation)
+{
+    struct session *session = operation->session;
+    if (operation->finish)
+        operation->finish(operation);
+    session->requests--;
+    session->held_bytes -= operation->held_bytes;
+    free(operation);
+}
+
+/* ---- what is condemned ---- */
+
+void session_condemn(struct session *session, struct buffer *buffer)
+{
+    buffer->condemned_at = session->moment;
+    list_push(&session->condemned, &buffer->condemned);
+}
+
+static void release_condemned(struct session *session)
+{
+    uint64_t done_until = UINT64_MAX;
+    for (struct list *link = session->busy.next; link != &session->busy; link = link->next) {
+        struct stream *stream = container_of(link, struct stream, busy);
+        done_until = stream->done_until < done_until ? stream->done_until : done_until;
+    }
+    while (!list_empty(&session->condemned)) {
+        struct buffer *buffer = container_of(session->condemned.next, struct buffer, condemned);
+        if (buffer->condemned_at > done_until)
+            break;
+        buffer_destroy(session->process->backend, buffer);
+    }
 }
 
 /* ---- the end ---- */
 
-static void free_if_done(struct session *session)
+static void free_if_over(struct session *session)
 {
     struct process *process = session->process;
     struct defined *defined, *next;
-    if (session->state != SESSION_DRAINING || !session->channel_closed || session->n_operations > 0)
+    if (session->state != SESSION_DRAINING || session->open_handles > 0 || session->requests > 0 ||
+        !list_empty(&session->busy))
         return;
+    release_condemned(session);
+    entry_cache_finish(&session->entries);
     HASH_ITER(hh, session->fusions, defined, next)
     {
         HASH_DEL(session->fusions, defined);
@@ -73,126 +155,70 @@ static void free_if_done(struct session *session)
     process_session_gone(process);
 }
 
-/* ---- operations ---- */
-
-void *operation_create(struct session *session, uint32_t id, size_t size, struct error *error)
+static void on_channel_closed(struct channel *channel)
 {
-    struct operation *operation = NULL;
-    if (session->n_operations >= SESSION_OPERATIONS) {
-        error_set(error, STATUS_BUSY, "%zu requests of this channel wait already, the limit is %u",
-                  session->n_operations, SESSION_OPERATIONS);
-        return NULL;
-    }
-    operation = calloc(1, size);
-    if (!operation) {
-        error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
-        return NULL;
-    }
-    operation->session = session;
-    operation->id = id;
-    session->n_operations++;
-    return operation;
+    struct session *session = channel->owner;
+    session->open_handles--;
+    free_if_over(session);
 }
 
-void operation_destroy(struct operation *operation)
+static void on_patience_closed(struct patience *patience)
 {
-    struct session *session = operation->session;
-    if (operation->finish)
-        operation->finish(operation);
-    free(operation);
-    session->n_operations--;
-    free_if_done(session);
+    struct session *session = container_of(patience, struct session, patience);
+    session->open_handles--;
+    free_if_over(session);
 }
 
-static void on_mark(struct device_mark *mark, const struct error *error)
+void session_close(struct session *session)
 {
-    struct operation *operation = container_of(mark, struct operation, mark);
-    struct process *process = operation->session->process;
-    struct error told;
-    operation->stream->completed = operation->launched;
-    if (error && process->state == PROCESS_LOST) {
-        process_explain_loss(process, operation->stream, &told);
-        error = &told;
-    }
-    operation->done(operation, error);
-    operation_destroy(operation);
-}
-
-void operation_queue(struct operation *operation, struct stream *stream)
-{
-    operation->stream = stream;
-    operation->launched = stream->launched;
-    operation->mark.done = on_mark;
-    list_init(&operation->mark.link);
-    operation->session->process->backend->ops->mark(stream->device, &operation->mark);
-}
-
-/* ---- memory that goes when its work is done ---- */
-
-/* It visits one stream after the other; each has then done what was queued before. */
-struct farewell {
-    struct session *session;
-    struct device_memory memory;
-    struct device_mark mark;
-    uint64_t stream; /* the number of the one that is waited for */
-    bool only;
-};
-
-static void visit_next(struct farewell *farewell, struct stream *stream);
-
-/* The stream with the least number from `least` on; NULL when there is none. */
-static struct stream *stream_from(const struct session *session, uint64_t least)
-{
-    struct stream *stream, *next, *found = NULL;
-    HASH_ITER(hh, session->streams.by_number, stream, next)
-    {
-        if (stream->number >= least && (!found || stream->number < found->number))
-            found = stream;
-    }
-    return found;
-}
-
-static void on_visited(struct device_mark *mark, const struct error *error)
-{
-    struct farewell *farewell = container_of(mark, struct farewell, mark);
-    struct session *session = farewell->session;
-    struct stream *stream;
-    HASH_FIND(hh, session->streams.by_number, &farewell->stream, sizeof farewell->stream, stream);
-    /* Nobody waits for this answer, so the error is the next synchronize's. */
-    if (stream && error && stream->failed.code == STATUS_OK)
-        stream->failed = *error;
-    visit_next(farewell, farewell->only ? NULL : stream_from(session, farewell->stream + 1));
-}
-
-static void visit_next(struct farewell *farewell, struct stream *stream)
-{
-    struct session *session = farewell->session;
-    struct backend *backend = session->process->backend;
-    if (stream) {
-        farewell->stream = stream->number;
-        farewell->mark.done = on_visited;
-        list_init(&farewell->mark.link);
-        backend->ops->mark(stream->device, &farewell->mark);
+    struct list *link;
+    if (session->state == SESSION_DRAINING)
         return;
-    }
-    backend->ops->release(backend, &farewell->memory);
-    free(farewell);
-    session->n_operations--;
-    free_if_done(session);
+    session->state = SESSION_DRAINING;
+    for (link = session->busy.next; link != &session->busy; link = link->next)
+        stream_say_farewell(container_of(link, struct stream, busy));
+    patience_close(&session->patience, on_patience_closed);
+    channel_close(&session->channel, on_channel_closed);
 }
 
-int session_release_later(struct session *session, const struct device_memory *memory, struct stream *only,
-                          struct error *error)
+void session_finish(struct session *session)
 {
-    struct farewell *farewell = calloc(1, sizeof *farewell);
-    if (!farewell)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to free a buffer");
-    farewell->session = session;
-    farewell->memory = *memory;
-    farewell->only = only != NULL;
-    session->n_operations++;
-    visit_next(farewell, only ? only : stream_from(session, 0));
-    return 0;
+    if (session->state != SESSION_OPEN)
+        return;
+    session->state = SESSION_FINISHING;
+    channel_pause(&session->channel);
+    session_advance(session);
+}
+
+/* ---- how much it may have under way ---- */
+
+static bool has_enough(const struct session *session)
+{
+    return session->queued >= SESSION_QUEUED || session->requests >= SESSION_REQUESTS ||
+           session->held_bytes >= SESSION_HELD_BYTES || session->exclusive > 0;
+}
+
+/* Not at the very limit, or it would go on and stop with each operation. */
+static bool may_go_on(const struct session *session)
+{
+    return session->queued <= SESSION_QUEUED / 2 && session->requests <= SESSION_REQUESTS / 2 &&
+           session->held_bytes < SESSION_HELD_BYTES && session->exclusive == 0;
+}
+
+static void settle_all(struct session *session)
+{
+    for (struct list *link = session->busy.next; link != &session->busy; link = link->next)
+        stream_settle(container_of(link, struct stream, busy));
+}
+
+void session_advance(struct session *session)
+{
+    release_condemned(session);
+    if (session->state == SESSION_OPEN && session->channel.paused && may_go_on(session))
+        channel_resume(&session->channel);
+    if (session->state == SESSION_FINISHING && session->requests == 0)
+        session_close(session);
+    free_if_over(session);
 }
 
 /* ---- requests ---- */
@@ -207,6 +233,16 @@ int request_parse(struct session *session, const struct envelope *envelope, void
         return 0;
     session_fail(session, envelope->id, &error);
     return -1;
+}
+
+void request_fail(struct session *session, const struct envelope *envelope, const struct error *error)
+{
+    struct error loss;
+    if (session->process->state == PROCESS_LOST) {
+        process_explain_loss(session->process, NULL, &loss);
+        error = &loss;
+    }
+    session_fail(session, envelope->id, error);
 }
 
 static void dispatch(struct session *session, const struct envelope *envelope)
@@ -250,59 +286,32 @@ static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
     struct session *session = channel->owner;
     struct envelope envelope;
     struct error error = {0};
+    patience_frame_ended(&session->patience);
     if (envelope_read(frame, size, &envelope, &error) == 0 && envelope.kind != ENVELOPE_REQUEST)
         error_set(&error, STATUS_MALFORMED, "a client sends requests only");
-    if (error.code == STATUS_OK && session->process->state == PROCESS_LOST) {
-        process_explain_loss(session->process, NULL, &error);
-        session_fail(session, envelope.id, &error);
-        return;
-    }
     if (error.code != STATUS_OK) {
         session_fail(session, envelope.id, &error);
         session_close(session);
         return;
     }
+    if (session->process->state == PROCESS_LOST) {
+        process_explain_loss(session->process, NULL, &error);
+        session_fail(session, envelope.id, &error);
+        return;
+    }
     process_expect_more(session->process);
     dispatch(session, &envelope);
+    if (has_enough(session))
+        channel_pause(channel);
 }
 
-/* ---- life ---- */
-
-static void on_drained(struct operation *operation, const struct error *error)
-{
-    (void)operation, (void)error;
-}
-
-static void on_channel_closed(struct channel *channel)
+/* What came together is followed by one mark per stream. */
+static void on_batch(struct channel *channel)
 {
     struct session *session = channel->owner;
-    session->channel_closed = true;
-    free_if_done(session);
-}
-
-/* One mark on every stream: when all are done the device has no work of the session any more. */
-static void drain(struct session *session)
-{
-    struct stream *stream, *next;
-    HASH_ITER(hh, session->streams.by_number, stream, next)
-    {
-        struct operation *operation = calloc(1, sizeof *operation);
-        require(operation); /* memory must not be released under a kernel that runs */
-        operation->session = session;
-        operation->done = on_drained;
-        session->n_operations++;
-        operation_queue(operation, stream);
-    }
-}
-
-void session_close(struct session *session)
-{
-    if (session->state == SESSION_DRAINING)
-        return;
-    session->state = SESSION_DRAINING;
-    drain(session);
-    channel_close(&session->channel, on_channel_closed);
-    process_session_ended(session->process);
+    settle_all(session);
+    patience_watch(&session->patience);
+    release_condemned(session);
 }
 
 static void on_end(struct channel *channel, const struct error *reason)
@@ -313,7 +322,17 @@ static void on_end(struct channel *channel, const struct error *reason)
     session_close(session);
 }
 
-static const struct channel_events channel_events = {on_frame, NULL, on_end};
+static void on_late(struct patience *patience, enum lateness what)
+{
+    struct session *session = container_of(patience, struct session, patience);
+    fprintf(stderr, "fusiond-executor: client %llu: %s\n", (unsigned long long)session->client,
+            what == LATE_FRAME ? "a frame did not end in time" : "it does not read its replies");
+    session_close(session);
+}
+
+/* ---- the beginning ---- */
+
+static const struct channel_events channel_events = {on_frame, on_batch, on_end};
 
 int session_create(struct process *process, int fd, uint64_t client, uint64_t pid, struct error *error)
 {
@@ -324,17 +343,22 @@ int session_create(struct process *process, int fd, uint64_t client, uint64_t pi
     session->client = client;
     session->pid = pid;
     session->next_fusion = 1;
-    buffers_init(&session->buffers, process->backend);
-    if (streams_init(&session->streams, process->backend, error) < 0) {
+    list_init(&session->busy);
+    list_init(&session->condemned);
+    entry_cache_init(&session->entries);
+    buffers_init(&session->buffers, process);
+    if (streams_init(&session->streams, session, error) < 0) {
         free(session);
         return -1;
     }
-    if (channel_start(&session->channel, process->loop, fd, LIMIT_FRAME, OUT_LIMIT, &channel_events, session, error) <
+    if (channel_start(&session->channel, process->loop, fd, LIMIT_FRAME, SESSION_OUT, &channel_events, session, error) <
         0) {
         streams_finish(&session->streams);
         free(session);
         return -1;
     }
+    patience_init(&session->patience, process->loop, &session->channel, on_late);
+    session->open_handles = 2;
     list_push(&process->sessions, &session->link);
     return 0;
 }

@@ -41,7 +41,7 @@ static void allocate(struct session *session, const struct envelope *envelope)
     if (request_parse(session, envelope, &request) < 0)
         return;
     if (buffers_allocate(&session->buffers, request.size, request.exportable, &buffer, &error) < 0) {
-        session_fail(session, envelope->id, &error);
+        request_fail(session, envelope, &error);
         return;
     }
     struct buffer_allocate_reply reply = {
@@ -63,7 +63,7 @@ static void import(struct session *session, const struct envelope *envelope)
     if (fd >= 0)
         close(fd);
     if (status < 0) {
-        session_fail(session, envelope->id, &error);
+        request_fail(session, envelope, &error);
         return;
     }
     struct buffer_import_reply reply = {.buffer = buffer->number, .has_buffer = true};
@@ -88,7 +88,7 @@ static void export(struct session *session, const struct envelope *envelope)
     if (status == 0)
         status = backend->ops->export(backend, &buffer->memory, &reply.kind, &reply.size, &fd, &error);
     if (status < 0) {
-        session_fail(session, envelope->id, &error);
+        request_fail(session, envelope, &error);
         return;
     }
     session_reply(session, envelope->id, METHOD_BUFFER_EXPORT, &reply, &fd, 1);
@@ -114,14 +114,6 @@ static void finish_transfer(struct operation *operation)
         free(transfer->bytes);
 }
 
-static void finish_write(struct operation *operation)
-{
-    struct transfer *transfer = container_of(operation, struct transfer, operation);
-    if (!transfer->mapped)
-        operation->session->write_bytes -= transfer->size;
-    finish_transfer(operation);
-}
-
 /* A client's memfd that cannot become shorter, or touching it could end the process. */
 static int map(int fd, uint64_t size, int protection, struct transfer *transfer, struct error *error)
 {
@@ -143,20 +135,16 @@ static int map(int fd, uint64_t size, int protection, struct transfer *transfer,
     return 0;
 }
 
-static int copy_inline(struct session *session, const struct buffer_write_request *request, struct transfer *transfer,
-                       struct error *error)
+static int copy_inline(struct transfer *transfer, struct bytes bytes, struct error *error)
 {
-    if (!request->bytes.at)
+    if (!bytes.at)
         return error_set(error, STATUS_INVALID_FIELD, "bytes: give either bytes, or size and one memfd (fds = 1)");
-    if (session->write_bytes + request->bytes.size > SESSION_WRITE_BYTES)
-        return error_set(error, STATUS_BUSY, "bytes: %llu wait to be written already, the limit is %u",
-                         (unsigned long long)session->write_bytes, SESSION_WRITE_BYTES);
-    transfer->bytes = malloc(request->bytes.size + 1);
+    transfer->bytes = malloc(bytes.size + 1);
     if (!transfer->bytes)
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu bytes", request->bytes.size);
-    memcpy(transfer->bytes, request->bytes.at, request->bytes.size);
-    transfer->size = request->bytes.size;
-    session->write_bytes += transfer->size;
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %zu bytes", bytes.size);
+    memcpy(transfer->bytes, bytes.at, bytes.size);
+    transfer->size = bytes.size;
+    operation_hold(&transfer->operation, bytes.size);
     return 0;
 }
 
@@ -174,41 +162,55 @@ static int start_write(struct session *session, struct transfer *transfer, const
 {
     const struct device_ops *ops = session->process->backend->ops;
     struct stream *stream = streams_find(&session->streams, request->stream, error);
-    struct buffer *buffer = buffers_find(&session->buffers, request->buffer, error);
-    if (!stream || !buffer)
+    struct buffer *buffer = stream ? buffers_find(&session->buffers, request->buffer, error) : NULL;
+    if (!buffer)
         return -1;
     if (fd >= 0 && request->bytes.at)
         return error_set(error, STATUS_INVALID_FIELD, "bytes: give either bytes, or size and one memfd (fds = 1)");
-    if ((fd >= 0 ? map(fd, request->size, PROT_READ, transfer, error)
-                 : copy_inline(session, request, transfer, error)) < 0)
+    if (buffer_check(buffer, request->offset, fd >= 0 ? request->size : request->bytes.size, error) < 0 ||
+        (fd >= 0 ? map(fd, request->size, PROT_READ, transfer, error) : copy_inline(transfer, request->bytes, error)) <
+            0)
         return -1;
-    if (buffer_check(buffer, request->offset, transfer->size, error) < 0 ||
-        (transfer->size > 0 && ops->write(stream->device, buffer->memory.address + request->offset, transfer->bytes,
-                                          transfer->size, error) < 0))
-        return -1;
+    operation_begin(stream);
+    if (transfer->size > 0) {
+        if (ops->write(stream->device, buffer->memory.address + request->offset, transfer->bytes, transfer->size,
+                       error) < 0)
+            return -1;
+        stream_queued(stream, NULL);
+    }
     transfer->operation.done = on_written;
-    operation_queue(&transfer->operation, stream);
+    operation_wait(&transfer->operation, stream);
+    return 0;
+}
+
+/* Begin a transfer; the descriptor stays the caller's. */
+static int create_transfer(struct session *session, uint32_t id, struct transfer **ret, struct error *error)
+{
+    struct operation *operation;
+    if (operation_create(session, id, sizeof **ret, &operation, error) < 0)
+        return -1;
+    operation->finish = finish_transfer;
+    *ret = container_of(operation, struct transfer, operation);
     return 0;
 }
 
 static void write_buffer(struct session *session, const struct envelope *envelope)
 {
     struct buffer_write_request request;
+    struct transfer *transfer = NULL;
     struct error error;
-    int fd;
+    int fd = -1;
     if (request_parse(session, envelope, &request) < 0)
         return;
-    if (take_fd(session, request.fds, &fd, &error) < 0) {
-        session_fail(session, envelope->id, &error);
-        return;
-    }
-    struct transfer *transfer = operation_create(session, envelope->id, sizeof *transfer, &error);
-    if (transfer)
-        transfer->operation.finish = finish_write;
-    if (!transfer || start_write(session, transfer, &request, fd, &error) < 0) {
-        session_fail(session, envelope->id, &error);
+    int status = take_fd(session, request.fds, &fd, &error);
+    if (status == 0)
+        status = create_transfer(session, envelope->id, &transfer, &error);
+    if (status == 0)
+        status = start_write(session, transfer, &request, fd, &error);
+    if (status < 0) {
+        request_fail(session, envelope, &error);
         if (transfer)
-            operation_destroy(&transfer->operation);
+            operation_end(&transfer->operation);
     }
     if (fd >= 0)
         close(fd);
@@ -227,54 +229,60 @@ static void on_read(struct operation *operation, const struct error *error)
     session_reply(operation->session, operation->id, METHOD_BUFFER_READ, &reply, NULL, 0);
 }
 
+static int prepare_read(struct transfer *transfer, uint64_t size, int fd, struct error *error)
+{
+    if (fd >= 0)
+        return map(fd, size, PROT_READ | PROT_WRITE, transfer, error);
+    if (size > LIMIT_INLINE)
+        return error_set(error, STATUS_INVALID_FIELD,
+                         "size: %llu bytes are above the limit of %u for an inline answer; bring a memfd",
+                         (unsigned long long)size, LIMIT_INLINE);
+    transfer->bytes = malloc((size_t)size + 1);
+    if (!transfer->bytes)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %llu bytes", (unsigned long long)size);
+    transfer->size = size;
+    operation_hold(&transfer->operation, size);
+    return 0;
+}
+
 static int start_read(struct session *session, struct transfer *transfer, const struct buffer_read_request *request,
                       int fd, struct error *error)
 {
     const struct device_ops *ops = session->process->backend->ops;
     struct stream *stream = streams_find(&session->streams, request->stream, error);
-    struct buffer *buffer = buffers_find(&session->buffers, request->buffer, error);
-    if (!stream || !buffer || buffer_check(buffer, request->offset, request->size, error) < 0)
+    struct buffer *buffer = stream ? buffers_find(&session->buffers, request->buffer, error) : NULL;
+    if (!buffer || buffer_check(buffer, request->offset, request->size, error) < 0 ||
+        prepare_read(transfer, request->size, fd, error) < 0)
         return -1;
-    if (fd >= 0) {
-        if (map(fd, request->size, PROT_READ | PROT_WRITE, transfer, error) < 0)
+    operation_begin(stream);
+    if (transfer->size > 0) {
+        if (ops->read(stream->device, transfer->bytes, buffer->memory.address + request->offset, transfer->size,
+                      error) < 0)
             return -1;
-    } else {
-        if (request->size > LIMIT_INLINE)
-            return error_set(error, STATUS_INVALID_FIELD,
-                             "size: %llu bytes are above the limit of %u for an inline answer; bring a memfd",
-                             (unsigned long long)request->size, LIMIT_INLINE);
-        transfer->bytes = malloc((size_t)request->size + 1);
-        transfer->size = request->size;
-        if (!transfer->bytes)
-            return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for %llu bytes",
-                             (unsigned long long)request->size);
+        stream_queued(stream, NULL);
     }
-    if (transfer->size > 0 &&
-        ops->read(stream->device, transfer->bytes, buffer->memory.address + request->offset, transfer->size, error) < 0)
-        return -1;
     transfer->operation.done = on_read;
-    operation_queue(&transfer->operation, stream);
+    operation_wait(&transfer->operation, stream);
     return 0;
 }
 
 static void read_buffer(struct session *session, const struct envelope *envelope)
 {
     struct buffer_read_request request;
+    struct transfer *transfer = NULL;
     struct error error;
-    int fd;
+    int fd = -1;
     if (request_parse(session, envelope, &request) < 0)
         return;
-    if (take_fd(session, request.fds, &fd, &error) < 0) {
-        session_fail(session, envelope->id, &error);
-        return;
-    }
-    struct transfer *transfer = operation_create(session, envelope->id, sizeof *transfer, &error);
-    if (transfer)
-        transfer->operation.finish = finish_transfer;
-    if (!transfer || start_read(session, transfer, &request, fd, &error) < 0) {
-        session_fail(session, envelope->id, &error);
+    int status = take_fd(session, request.fds, &fd, &error);
+    if (status == 0)
+        status = create_transfer(session, envelope->id, &transfer, &error);
+    if (status == 0)
+        status = start_read(session, transfer, &request, fd, &error);
+    if (status < 0) {
+        request_fail(session, envelope, &error);
         if (transfer)
-            operation_destroy(&transfer->operation);
+            operation_end(&transfer->operation);
     }
     if (fd >= 0)
         close(fd);
@@ -290,11 +298,12 @@ static void free_buffer(struct session *session, const struct envelope *envelope
     if (request_parse(session, envelope, &request) < 0)
         return;
     struct buffer *buffer = buffers_find(&session->buffers, request.buffer, &error);
-    if (!buffer || session_release_later(session, &buffer->memory, NULL, &error) < 0) {
-        session_fail(session, envelope->id, &error);
+    if (!buffer) {
+        request_fail(session, envelope, &error);
         return;
     }
     buffers_forget(&session->buffers, buffer);
+    session_condemn(session, buffer);
     session_reply(session, envelope->id, METHOD_BUFFER_FREE, &reply, NULL, 0);
 }
 
@@ -331,7 +340,7 @@ static void create_stream(struct session *session, const struct envelope *envelo
     if (request_parse(session, envelope, &request) < 0)
         return;
     if (streams_create(&session->streams, request.priority, &stream, &error) < 0) {
-        session_fail(session, envelope->id, &error);
+        request_fail(session, envelope, &error);
         return;
     }
     struct stream_create_reply reply = {.stream = stream->number, .has_stream = true};
@@ -341,7 +350,7 @@ static void create_stream(struct session *session, const struct envelope *envelo
 static void on_synchronized(struct operation *operation, const struct error *error)
 {
     static const struct stream_synchronize_reply reply;
-    struct stream *stream = operation->stream;
+    struct stream *stream = operation->mark.stream;
     struct error earlier = stream->failed;
     stream->failed = (struct error){0};
     if (earlier.code != STATUS_OK)
@@ -355,38 +364,24 @@ static void on_synchronized(struct operation *operation, const struct error *err
 static void synchronize_stream(struct session *session, const struct envelope *envelope)
 {
     struct stream_synchronize_request request;
-    struct operation *operation = NULL;
+    struct operation *operation;
     struct error error;
     if (request_parse(session, envelope, &request) < 0)
         return;
     struct stream *stream = streams_find(&session->streams, request.stream, &error);
-    if (stream)
-        operation = operation_create(session, envelope->id, sizeof *operation, &error);
-    if (!operation) {
-        session_fail(session, envelope->id, &error);
+    if (!stream || operation_create(session, envelope->id, sizeof *operation, &operation, &error) < 0) {
+        request_fail(session, envelope, &error);
         return;
     }
     operation->done = on_synchronized;
-    operation_queue(operation, stream);
-}
-
-static void on_destroyed(struct operation *operation, const struct error *error)
-{
-    static const struct stream_destroy_reply reply;
-    (void)error; /* of work that nobody will ask about any more */
-    session_reply(operation->session, operation->id, METHOD_STREAM_DESTROY, &reply, NULL, 0);
-}
-
-static void finish_destroyed(struct operation *operation)
-{
-    if (operation->stream)
-        streams_remove(&operation->session->streams, operation->stream);
+    operation_begin(stream);
+    operation_wait(operation, stream);
 }
 
 static void destroy_stream(struct session *session, const struct envelope *envelope)
 {
+    static const struct stream_destroy_reply reply;
     struct stream_destroy_request request;
-    struct operation *operation = NULL;
     struct stream *stream = NULL;
     struct error error;
     if (request_parse(session, envelope, &request) < 0)
@@ -395,16 +390,12 @@ static void destroy_stream(struct session *session, const struct envelope *envel
         error_set(&error, STATUS_INVALID_FIELD, "stream: 0, the channel's first stream, cannot be destroyed");
     else
         stream = streams_find(&session->streams, request.stream, &error);
-    if (stream)
-        operation = operation_create(session, envelope->id, sizeof *operation, &error);
-    if (!operation) {
-        session_fail(session, envelope->id, &error);
+    if (!stream) {
+        request_fail(session, envelope, &error);
         return;
     }
-    stream->destroyed = true;
-    operation->done = on_destroyed;
-    operation->finish = finish_destroyed;
-    operation_queue(operation, stream);
+    stream_destroy(stream);
+    session_reply(session, envelope->id, METHOD_STREAM_DESTROY, &reply, NULL, 0);
 }
 
 void request_stream(struct session *session, const struct envelope *envelope)
