@@ -65,7 +65,7 @@ template <typename T, typename Op> inline T change(T *at, Op op)
 #define FUSIOND_HOST_ATOMIC_ANY(T)                                                                                     \
     FUSIOND_HOST_ATOMIC(atomicAdd, T, (T)(old + value))                                                                \
     FUSIOND_HOST_ATOMIC(atomicSub, T, (T)(old - value))                                                                \
-    FUSIOND_HOST_ATOMIC(atomicExch, T, value + (T)(old - old) * 0)                                                     \
+    FUSIOND_HOST_ATOMIC(atomicExch, T, ((void)old, value))                                                             \
     FUSIOND_HOST_ATOMIC(atomicMax, T, old > value ? old : value)                                                       \
     FUSIOND_HOST_ATOMIC(atomicMin, T, old < value ? old : value)                                                       \
     inline T atomicCAS(T *at, T expected, T value)                                                                     \

@@ -50,7 +50,8 @@ void free(void *block) noexcept;
 
 namespace fusiond_host
 {
-static thread_local uint3 thread_index, block_index, block_extents, grid_extents;
+static thread_local uint3 thread_index, block_index;
+static thread_local dim3 block_extents, grid_extents;
 static thread_local unsigned lane;
 static const fusiond_host_runtime *runtime;
 
@@ -71,8 +72,8 @@ inline void here(fusiond_host_here *ret)
 
 #define threadIdx (static_cast<const uint3 &>(fusiond_host::thread_index))
 #define blockIdx (static_cast<const uint3 &>(fusiond_host::block_index))
-#define blockDim (static_cast<const dim3 &>(dim3(fusiond_host::block_extents)))
-#define gridDim (static_cast<const dim3 &>(dim3(fusiond_host::grid_extents)))
+#define blockDim (static_cast<const dim3 &>(fusiond_host::block_extents))
+#define gridDim (static_cast<const dim3 &>(fusiond_host::grid_extents))
 constexpr int warpSize = 32;
 
 #include "fusiond/host/numbers.cuh"
