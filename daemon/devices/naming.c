@@ -65,7 +65,7 @@ static size_t count_in_order(const struct device *devices, size_t n, const char 
     unsigned long long places[DEVICES_MAX];
     bool by_bus = order && strcmp(order, "PCI_BUS_ID") == 0;
     size_t count = 0;
-    if (order && order[0] && !by_bus && strcmp(order, "FASTEST_FIRST") != 0)
+    if (order && !by_bus && strcmp(order, "FASTEST_FIRST") != 0)
         return 0;
     for (size_t i = 0; i < n && count < DEVICES_MAX; i++) {
         unsigned long long place = devices[i].ordinal;

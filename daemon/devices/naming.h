@@ -23,7 +23,7 @@ struct device_view {
  * - Without CUDA_VISIBLE_DEVICES all are seen. Else it is a list with commas, and the first entry that names no device
  *   (an empty one, -1) ends it.
  * - When the first entry begins with GPU- or MIG-, entries are beginnings of UUIDs, in either case of letters, that
- * only one device has. Else they are numbers; what stands behind a number or UUID is ignored.
+ *   only one device has. Else they are numbers; what stands behind a number or UUID is ignored.
  * - A device that is named twice makes all of them invisible.
  * - Numbers count in the order of CUDA_DEVICE_ORDER: FASTEST_FIRST, also when it is not set, is the daemon's own;
  *   PCI_BUS_ID is by bus id, and with another value no device is seen. */

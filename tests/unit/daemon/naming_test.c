@@ -79,6 +79,8 @@ static const struct {
     {"1 ", NULL, "1"},
     {"\t1", NULL, "1"},
     {"01", NULL, "1"},
+    {"010", NULL, ""}, /* ten */
+    {"0x1", NULL, "0"},
     {"+1", NULL, "1"},
     {"-0", NULL, "0"},
     {"1gpu,2ampere", NULL, "1,2"},
@@ -125,7 +127,7 @@ static const struct {
     {"0", "PCI_BUS_ID", "1"},
     {"0,1", "PCI_BUS_ID", "1,0"},
     {A "," B, "PCI_BUS_ID", "0,1"},
-    {"0", "", "0"},
+    {"0", "", ""},
     {"0", "pci_bus_id", ""},
     {NULL, "nonsense", ""},
     {A, "nonsense", ""},
