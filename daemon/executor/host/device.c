@@ -15,7 +15,6 @@ struct host_device {
     struct backend backend;
     struct host_pool *pool;
     struct host_streams streams;
-    char name[128];
     void (*on_closed)(void *context);
     void *context;
 };
@@ -209,28 +208,32 @@ static unsigned available_cpus(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
-/* "model name : …" of the first CPU. */
-static void read_name(char *ret, size_t room)
+/* "model name : …" of the first CPU, read when it is first asked for. */
+static const char *cpu_name(void)
 {
+    static char name[128];
     char line[256];
+    if (name[0])
+        return name;
     FILE *file = fopen("/proc/cpuinfo", "re");
-    snprintf(ret, room, "CPU");
+    snprintf(name, sizeof name, "CPU");
     while (file && fgets(line, sizeof line, file)) {
         const char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon)
             continue;
-        snprintf(ret, room, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
         break;
     }
     if (file)
         fclose(file);
+    return name;
 }
 
-static struct device_facts read_facts(const char *name, unsigned threads)
+static struct device_facts read_facts(unsigned threads)
 {
     return (struct device_facts){
         .kind = DEVICE_KIND_HOST,
-        .name = text_of(name),
+        .name = text_of(cpu_name()),
         .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
         .multiprocessors = threads,
     };
@@ -238,13 +241,11 @@ static struct device_facts read_facts(const char *name, unsigned threads)
 
 size_t host_devices_probe(struct device *ret, size_t room, char problem[ERROR_TEXT])
 {
-    static char name[128];
     if (room == 0) {
         snprintf(problem, ERROR_TEXT, "there are too many devices");
         return 0;
     }
-    read_name(name, sizeof name);
-    struct device_facts facts = read_facts(name, available_cpus());
+    struct device_facts facts = read_facts(available_cpus());
     ret[0] = device_describe(&facts);
     return 1;
 }
@@ -264,9 +265,8 @@ int host_device_open(uv_loop_t *loop, unsigned threads, struct backend **ret, st
         free(device);
         return -1;
     }
-    read_name(device->name, sizeof device->name);
     device->backend.ops = &ops;
-    device->backend.facts = read_facts(device->name, host_pool_threads(device->pool));
+    device->backend.facts = read_facts(host_pool_threads(device->pool));
     *ret = &device->backend;
     return 0;
 }

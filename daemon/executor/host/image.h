@@ -22,6 +22,9 @@ void host_image_destroy(struct host_image *image);
 /* The entry of that name; NULL when there is none. Lives as long as the image. */
 const struct fusiond_host_entry *host_image_find(const struct host_image *image, const char *name, size_t size);
 
+/* Where the calling OS thread's built-in variables of the image are. */
+void host_image_here(const struct host_image *image, struct fusiond_host_here *ret);
+
 /* Bytes of static shared memory of a block, at most: the image's thread-local storage without the dynamic block. */
 size_t host_image_shared_bytes(const struct host_image *image);
 /* Whether the kernels have an `extern __shared__` array. */
