@@ -11,11 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/executor/executor.h"
+#include "daemon/executor/host/pool.h"
 #include "daemon/executor/process.h"
+#include "daemon/sandbox/sandbox.h"
 #include "proto/envelope.h"
 
 struct options {
@@ -114,11 +117,26 @@ static int probe(int fd)
 
 /* ---- one device ---- */
 
-static int open_device(uv_loop_t *loop, const struct options *options, struct backend **ret, struct error *error)
+/* The process is shut in before the first thread is there: Landlock binds the caller and what it starts afterwards.
+ * Only memfds are loaded from then on. */
+static int open_host(uv_loop_t *loop, const struct options *options, struct backend **ret, enum sandbox *ret_sandbox,
+                     struct error *error)
+{
+    struct device unused;
+    char problem[ERROR_TEXT];
+    host_devices_probe(&unused, 1, problem); /* reads what it must of the machine */
+    if (host_pool_report_faults(error) < 0)
+        return -1;
+    *ret_sandbox = sandbox_enter(SANDBOX_HOST_EXECUTOR, NULL);
+    return host_device_open(loop, (unsigned)options->threads, ret, error);
+}
+
+static int open_device(uv_loop_t *loop, const struct options *options, struct backend **ret, enum sandbox *ret_sandbox,
+                       struct error *error)
 {
     unsigned long ordinal;
     if (strcmp(options->device, "host") == 0)
-        return host_device_open(loop, (unsigned)options->threads, ret, error);
+        return open_host(loop, options, ret, ret_sandbox, error);
     if (parse_number(options->device, 1024, &ordinal) < 0)
         return error_set(error, STATUS_NO_DEVICE, "\"%.64s\" is neither host nor an ordinal", options->device);
     return cuda_device_open(loop, (unsigned)ordinal, ret, error);
@@ -132,6 +150,16 @@ static int refuse(int fd, const struct error *why)
     return code == EXECUTOR_EXIT_DONE ? EXECUTOR_EXIT_NO_DEVICE : code;
 }
 
+/* A descriptor per buffer of the host device, per image, per client. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static int serve(const struct options *options)
 {
     static struct process process; /* its handles live as long as the loop */
@@ -141,7 +169,8 @@ static int serve(const struct options *options)
     struct error error;
     if (uv_loop_init(&loop) < 0)
         return EXECUTOR_EXIT_MEMORY;
-    if (open_device(&loop, options, &backend, &error) < 0)
+    raise_file_limit();
+    if (open_device(&loop, options, &backend, &settings.sandbox, &error) < 0)
         return refuse(options->fd, &error);
     if (process_init(&process, &loop, backend, &settings, &error) < 0) {
         complain(&error);

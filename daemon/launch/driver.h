@@ -7,6 +7,36 @@
 
 #include "proto/error.h"
 
+/* ---- structs of the interface, as the driver lays them out ---- */
+
+/* CUmemAllocationProp: a pinned allocation on a device, shareable by descriptor. */
+struct driver_allocation {
+    int type;         /* 1: pinned */
+    int handle_types; /* 1: POSIX descriptor */
+    struct {
+        int type; /* 1: device */
+        int id;
+    } location;
+    void *win32;
+    unsigned char compression, direct_rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+
+/* CUmemAccessDesc */
+struct driver_access {
+    struct {
+        int type;
+        int id;
+    } location;
+    int flags; /* 3: read and write */
+};
+
+/* CUipcMemHandle, which is passed by value. */
+struct driver_ipc_handle {
+    char bytes[64];
+};
+
 struct driver {
 #define DRIVER(field, symbol, need, params) int(*field) params;
 #include "daemon/launch/driver.def"
@@ -19,12 +49,15 @@ enum {
     DEVICE_MAX_THREADS_PER_BLOCK = 1,
     DEVICE_MAX_BLOCK_X = 2, /* y, z follow */
     DEVICE_MAX_GRID_X = 5,  /* y, z follow */
+    DEVICE_MULTIPROCESSORS = 16,
     DEVICE_CAPABILITY_MAJOR = 75,
     DEVICE_CAPABILITY_MINOR = 76,
     DEVICE_MAX_SHARED_PER_BLOCK_OPTIN = 97,
     FUNCTION_MAX_THREADS_PER_BLOCK = 0,
     FUNCTION_STATIC_SHARED = 1,
+    FUNCTION_REGISTERS = 4,
     FUNCTION_MAX_DYNAMIC_SHARED = 8,
+    JIT_MAX_REGISTERS = 0,
     JIT_INFO_LOG_BUFFER = 3,
     JIT_INFO_LOG_SIZE = 4,
     JIT_ERROR_LOG_BUFFER = 5,
