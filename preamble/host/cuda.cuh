@@ -149,8 +149,8 @@ inline void __brkpt()
 #define FUSIOND_HOST_NUMBER(number) FUSIOND_HOST_STRING(number)
 #define assert(...)                                                                                                    \
     ((__VA_ARGS__) ? (void)0                                                                                           \
-                   : fusiond_host::runtime->trap(__FILE__ ":" FUSIOND_HOST_NUMBER(__LINE__) ": assertion `" #__VA_ARGS__ \
-                                                                                           "` failed"))
+                   : fusiond_host::runtime->trap(__FILE__ ":" FUSIOND_HOST_NUMBER(__LINE__) \
+                                                 ": assertion `" #__VA_ARGS__ "` failed"))
 #endif
 
 // Inline PTX has no meaning here. Preamble modules have an alternative under FUSIOND_HOST; code of a fusion can have.

@@ -1,5 +1,5 @@
-// IEEE binary16 to and from other numbers, as the PTX conversions do it: one rounding, to nearest even; integers are cut
-// and saturated. The compiler's own _Float16 does the rounding.
+// IEEE binary16 to and from other numbers, as the PTX conversions do it: one rounding, to nearest even; integers are
+// cut and saturated. The compiler's own _Float16 does the rounding.
 #ifndef FUSIOND_HOST_HALF_CUH
 #define FUSIOND_HOST_HALF_CUH
 
