@@ -38,6 +38,7 @@ run_logged() {
 # What the build needs: how to see that it is there, and the Debian package that brings it.
 BUILD_NEEDS="
 command gcc gcc
+command g++ g++
 header stdio.h libc6-dev
 command meson meson
 command ninja ninja-build
@@ -50,6 +51,7 @@ module libzstd libzstd-dev
 module libseccomp libseccomp-dev
 module jansson libjansson-dev
 module libxxhash libxxhash-dev
+header boost/context/fiber.hpp libboost-context-dev
 header uthash.h uthash-dev
 module criterion libcriterion-dev
 "
