@@ -121,9 +121,9 @@ static void on_mark(struct device_mark *device, const struct error *error)
     stream->queued -= mark->queued;
     session->queued -= mark->queued;
     stream->launches -= mark->launches;
-    stream->done_until = mark->moment;
     if (stream->latest == mark)
-        stream->latest = NULL;
+        go_on(stream); /* `done` may queue more */
+    stream->done_until = mark->moment;
     mark->done(mark, error);
     if (stream->marks == 0 && stream->queued == 0) {
         list_remove(&stream->busy);
@@ -144,7 +144,6 @@ void stream_mark(struct stream *stream, struct stream_mark *mark,
         .queued = stream->unmarked,
         .launches = stream->launches_unmarked,
         .launch = stream->launches_unmarked == 1 ? stream->last : NULL,
-        .moment = UINT64_MAX,
         .done = done,
     };
     stream->latest = mark;
