@@ -60,5 +60,6 @@ void frame_sizes(const struct bench *bench, const char *key, unsigned parts, siz
 void bench_hits(const struct bench *bench);       /* P1, P1b, P2 */
 void bench_throughput(const struct bench *bench); /* P3 */
 void bench_idle(const struct bench *bench);       /* P15 */
+void bench_launch(const struct bench *bench);     /* P9 */
 
 #endif

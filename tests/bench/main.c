@@ -5,9 +5,10 @@
 
 #include "tests/bench/bench.h"
 
-static const char usage[] = "Usage: fusiond-bench [--rounds N] [--spin-us N] [ROW]...\n"
-                            "Measures the daemon at $FUSIOND_SOCKET. Rows: hits (P1, P1b, P2), throughput (P3), idle\n"
-                            "(P15); all of them when none is named. Prints `name value unit ratio base`.\n";
+static const char usage[] =
+    "Usage: fusiond-bench [--rounds N] [--spin-us N] [ROW]...\n"
+    "Measures the daemon at $FUSIOND_SOCKET. Rows: hits (P1, P1b, P2), throughput (P3), idle\n"
+    "(P15), launch (P9); all of them when none is named. Prints `name value unit ratio base`.\n";
 
 static const struct {
     const char *name;
@@ -16,6 +17,7 @@ static const struct {
     {"idle", bench_idle}, /* first: it measures a daemon that has done little yet */
     {"hits", bench_hits},
     {"throughput", bench_throughput},
+    {"launch", bench_launch}, /* last: it may open the CUDA driver */
 };
 
 static bool wanted(int argc, char **argv, const char *name)
