@@ -1,6 +1,6 @@
 // Dropout by a counter-based hash, 2025 spelling: vectors of bfloat16, integer arithmetic, a bool output.
-__global__ void nvfuser_pointwise_f2_c1_r0_g0(Tensor<__bfloat, 1, 1> T0, int64_t i1, double d2, Tensor<__bfloat, 1, 1> T3,
-                                              Tensor<bool, 1, 1> T4)
+__global__ void nvfuser_pointwise_f2_c1_r0_g0(Tensor<__bfloat, 1, 1> T0, int64_t i1, double d2,
+                                              Tensor<__bfloat, 1, 1> T3, Tensor<bool, 1, 1> T4)
 {
     nvfuser_index_t i0;
     i0 = 4 * (((nvfuser_index_t)threadIdx.x) + (((nvfuser_index_t)blockDim.x) * ((nvfuser_index_t)blockIdx.x)));
