@@ -107,7 +107,7 @@ int check_outputs(const struct fusion *fusion, msgpack_zone *zone, struct error 
         return error_set(error, STATUS_NO_OUTPUTS,
                          "fusion.outputs: the fusion declares none; a fusion that only has side effects must set "
                          "side_effects_only");
-    return outputs_check(fusion, zone, error);
+    return outputs_check(fusion, zone, error) < 0 ? -1 : intermediates_check(fusion, zone, error);
 }
 
 unsigned shared_memory_limit(const struct target *target, const struct compiler_facts *facts)

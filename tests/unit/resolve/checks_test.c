@@ -250,6 +250,52 @@ Test(checks, B1_2_outputs_and_parameters_agree)
     request_finish(&request);
 }
 
+Test(checks, B1_2_aliases_name_a_tensor_of_the_same_kind)
+{
+    struct request request;
+    request_init(&request);
+    request.outputs[0].alias = TEXT_OF("x");
+    cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
+    request.outputs[0].n_sizes = 0;
+    cr_expect_eq(request_resolve(&request), 0, "it is as large as the tensor: %s", request.error.text);
+    request.outputs[0].strides = request.sizes;
+    request.outputs[0].n_strides = 1;
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[0].strides: are given, but sizes are not");
+    request.outputs[0].n_strides = 0;
+    request.params[0].dtype = DTYPE_INT32;
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[0].alias: \"x\" has another type or rank");
+    request.params[0].dtype = DTYPE_FLOAT32;
+    request.outputs[0].alias = TEXT_OF("out");
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.outputs[0].alias: \"out\" is no parameter of the kind tensor");
+    request_finish(&request);
+}
+
+Test(checks, B1_2_intermediates_and_parameters_agree)
+{
+    struct request request;
+    struct intermediate intermediates[2];
+    request_init(&request);
+    request.params[2] = request.params[1];
+    request.params[2].name = TEXT_OF("work");
+    request.params[2].kind = PARAM_KIND_INTERMEDIATE;
+    request.fusion.n_params = 3;
+    expect_error(&request, STATUS_MISSING_FIELD, "fusion.intermediates: none describes params[2] \"work\"");
+    intermediates[0] = (struct intermediate){.name = TEXT_OF("work"), .sizes = request.sizes, .n_sizes = 1};
+    request.fusion.intermediates = intermediates;
+    request.fusion.n_intermediates = 1;
+    cr_expect_eq(request_resolve(&request), 0, "%s", request.error.text);
+    intermediates[0].n_sizes = 2;
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.intermediates[0].sizes: has 2 values, but the parameter has");
+    intermediates[0].n_sizes = 1;
+    intermediates[1] = intermediates[0];
+    request.fusion.n_intermediates = 2;
+    expect_error(&request, STATUS_INVALID_FIELD, "fusion.intermediates[1].name: \"work\" is given twice");
+    intermediates[1].name = TEXT_OF("out");
+    expect_error(&request, STATUS_INVALID_FIELD,
+                 "fusion.intermediates[1].name: \"out\" is no parameter of the kind intermediate");
+    request_finish(&request);
+}
+
 /* Side effects only, and yet an output parameter that nothing describes. */
 Test(checks, B1_2_side_effects_do_not_hide_an_output)
 {
