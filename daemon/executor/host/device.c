@@ -91,8 +91,13 @@ static int find(struct device_module *module, const char *lowered, const char *n
 static int allocate(struct backend *backend, uint64_t size, bool exportable, struct device_memory *ret,
                     struct error *error)
 {
-    (void)backend, (void)exportable;
-    return host_memory_allocate(size, ret, error);
+    struct device_memory memory;
+    (void)backend;
+    if (host_memory_allocate(size, &memory, error) < 0)
+        return -1;
+    memory.exportable = exportable;
+    *ret = memory;
+    return 0;
 }
 
 static int import(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
@@ -106,6 +111,9 @@ static int export(struct backend *backend, const struct device_memory *memory, e
                   uint64_t *ret_size, int *ret_fd, struct error *error)
 {
     (void)backend;
+    /* Any could be; but what works here should work on a GPU. */
+    if (!memory->exportable)
+        return error_set(error, STATUS_INVALID_BUFFER, "the buffer was not allocated as exportable");
     return host_memory_export(memory, ret_kind, ret_size, ret_fd, error);
 }
 
