@@ -88,16 +88,16 @@ void run_report_print(const struct run_report *report)
            fusiond_kernel_outcome(report->kernel), print_time(times->hit_ns, b));
     printf("  context       %s, load %s, first launch %s\n", print_time(times->open_ns, a),
            print_time(times->load_ns, b), print_time(times->first_launch_ns, c));
-    printf("  launch        %s, median of %u, least %s, %.1f GB/s\n", print_time(report->launch_ns, a), report->repeats,
+    printf("  launch        %s, median of %u, least %s, %.3g GB/s\n", print_time(report->launch_ns, a), report->repeats,
            print_time(report->least_launch_ns, b), rate_of(report));
     print_checks(report);
     if (!is_checked(report))
-        printf("%s: not checked (no --reference, --check or --compare), %.1f GB/s\n", report->title, rate_of(report));
+        printf("%s: not checked (no --reference, --check or --compare), %.3g GB/s\n", report->title, rate_of(report));
     else if (verdict.mismatches)
         printf("%s: WRONG, %llu of %llu numbers; first %s\n", report->title, (unsigned long long)verdict.mismatches,
                (unsigned long long)verdict.checked, verdict.first);
     else
-        printf("%s: right, all %llu numbers, largest difference %.3g; compile %s, again %s, launch %s, %.1f GB/s\n",
+        printf("%s: right, all %llu numbers, largest difference %.3g; compile %s, again %s, launch %s, %.3g GB/s\n",
                report->title, (unsigned long long)verdict.checked, verdict.worst, print_time(times->compile_ns, a),
                print_time(times->hit_ns, b), print_time(report->launch_ns, c), rate_of(report));
 }

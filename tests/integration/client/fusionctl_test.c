@@ -422,6 +422,146 @@ Test(fusionctl, run_refuses_what_it_does_not_know)
     expect_status(2);
 }
 
+/* ---- running on the host device ---- */
+
+static void setup_host(void)
+{
+    daemon_start(&the_daemon, &as_usual);
+}
+
+TestSuite(host, .init = setup_host, .fini = teardown);
+
+#define RUN_HOST(...) RUN(the_daemon, "run", "--device", "host", "--repeats", "3", __VA_ARGS__)
+
+static void run_on_host(const char *name, const char *size)
+{
+    char file[512], reference[512], tensor[64];
+    snprintf(file, sizeof file, "%s/%s/%s.json", FUSIONS_PATH, name, name);
+    snprintf(reference, sizeof reference, "%s/reference_%s.so", REFERENCES_PATH, name);
+    snprintf(tensor, sizeof tensor, "x=%s", size);
+    RUN_HOST(file, "--reference", reference, "--tensor", tensor);
+    expect_status(0);
+    expect_out(": right, all ");
+    expect_out(", host, int32, ");
+}
+
+/* Ragged rows, whole vectors, one element, a row above 48 KiB of shared memory, nothing at all. */
+static void run_sizes_on_host(const char *name)
+{
+    static const char *const sizes[] = {"10x77", "8x256", "1x1", "2x20000", "0x16"};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        run_on_host(name, sizes[i]);
+}
+
+Test(host, bias_gelu_residual)
+{
+    run_sizes_on_host("bias_gelu_residual");
+}
+
+Test(host, row_softmax)
+{
+    run_sizes_on_host("row_softmax");
+}
+
+Test(host, layer_norm)
+{
+    run_sizes_on_host("layer_norm");
+}
+
+Test(host, transpose)
+{
+    run_sizes_on_host("transpose");
+}
+
+Test(host, B6_3_with_64_bit_indices)
+{
+    RUN_HOST(FUSION("layer_norm"), "--reference", REFERENCES_PATH "/reference_layer_norm.so", "--index-type", "int64",
+             "--tensor", "x=9x70");
+    expect_status(0);
+    expect_out(", host, int64, ");
+}
+
+Test(host, B6_4_a_row_that_does_not_fit_shared_memory_is_refused)
+{
+    RUN_HOST(FUSION("row_softmax"), "--tensor", "x=2x1000000");
+    expect_status(1);
+    expect_err("dynamic_shared_memory: 4001024 bytes");
+}
+
+Test(host, a_device_compares_with_itself_and_finds_no_difference)
+{
+    RUN_HOST(FUSION("row_softmax"), "--compare", "host", "--tensor", "x=9x70", "--json");
+    expect_status(0);
+    json_t *report = json_loads(output.out, 0, NULL), *check;
+    cr_assert_not_null(report, "%s", output.out);
+    cr_assert_str_eq(json_string_value(json_object_get(report, "target")), "host");
+    cr_assert_eq(json_integer_value(json_object_get(report, "repeats")), 3);
+    cr_assert_gt(json_integer_value(json_object_get(report, "launch_ns")), 0);
+    cr_assert_eq(json_array_size(json_object_get(report, "checks")), 1);
+    check = json_array_get(json_object_get(report, "checks"), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(check, "against")), "device");
+    cr_assert_eq(json_integer_value(json_object_get(check, "numbers")), 630);
+    cr_assert_eq(json_integer_value(json_object_get(check, "mismatches")), 0);
+    cr_assert_eq(json_number_value(json_object_get(check, "largest_difference")), 0);
+    json_decref(report);
+}
+
+/* An intermediate that is zeroed before each launch, and an output that is written in place. */
+static const char in_place_code[] =
+    "__global__ void count(Tensor<float, 1, 1> x, Tensor<float, 1, 1> y, Tensor<int, 1, 1> seen)\n"
+    "{\n"
+    "    nvfuser_index_t i = threadIdx.x;\n"
+    "    int before = atomicAdd(&seen[0], 1);\n"
+    "    __syncthreads();\n"
+    "    y[i] = before < 64 ? x[i] * 0 + (float)seen[0] : -1.0f;\n"
+    "}\n";
+static const char in_place_json[] =
+    "{\"code\": \"count.cu\", \"entries\": [\"count\"],\n"
+    " \"params\": [{\"name\": \"x\", \"kind\": \"tensor\", \"dtype\": \"float32\", \"rank\": 1},\n"
+    "  {\"name\": \"y\", \"kind\": \"output\", \"dtype\": \"float32\", \"rank\": 1},\n"
+    "  {\"name\": \"seen\", \"kind\": \"intermediate\", \"dtype\": \"int32\", \"rank\": 1}],\n"
+    " \"outputs\": [{\"name\": \"y\", \"alias\": \"x\"}],\n"
+    " \"intermediates\": [{\"name\": \"seen\", \"sizes\": [\"1\"], \"zero\": true}],\n"
+    " \"launch\": {\"block\": [\"x.size[0]\"]}, \"run\": {\"sizes\": {\"x\": [64]}}}\n";
+
+Test(host, B6_6_aliases_and_zeroed_intermediates)
+{
+    char file[256], code[256], wanted[256], check[300];
+    write_file("count.cu", in_place_code, code);
+    write_file("count.json", in_place_json, file);
+    write_file("y.bin", "", wanted);
+    FILE *out = fopen(wanted, "w");
+    for (int i = 0; i < 64; i++)
+        cr_assert_eq(fwrite(&(float){64}, sizeof(float), 1, out), 1);
+    fclose(out);
+    snprintf(check, sizeof check, "y=%s", wanted);
+    RUN_HOST(file, "--check", check);
+    expect_status(0);
+    expect_out("right, all 64 numbers, largest difference 0");
+}
+
+Test(host, what_is_not_there_is_named)
+{
+    RUN(the_daemon, "devices");
+    expect_status(0);
+    expect_out("DEVICE  KIND  NAME");
+    expect_out("host    host  ");
+    RUN(the_daemon, "devices", "--json");
+    expect_status(0);
+    json_t *devices = json_loads(output.out, 0, NULL);
+    cr_assert_not_null(devices, "%s", output.out);
+    cr_assert_geq(json_array_size(json_object_get(devices, "devices")), 1);
+    json_decref(devices);
+    RUN(the_daemon, "run", "--device", "GPU-00000000-0000-0000-0000-000000000000", FUSION("transpose"));
+    expect_status(4);
+    expect_err("NO_DEVICE");
+    RUN_HOST(FUSION("transpose"), "--compare", "toaster", "--tensor", "x=2x2");
+    expect_status(4);
+    expect_err("--compare toaster: ");
+    RUN_HOST(FUSION("transpose"), "--target", "sm_90a", "--tensor", "x=2x2");
+    expect_status(1);
+}
+
 /* ---- without a daemon ---- */
 
 #define ALONE(...) fusionctl(NULL, "FUSIOND_SOCKET=/nonexistent", (const char *const[]){__VA_ARGS__, NULL}, &output)
