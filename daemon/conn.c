@@ -11,12 +11,6 @@
 
 /* What may wait to be sent to a client that reads slowly; larger results travel as memfds. */
 #define OUT_LIMIT (4u << 20)
-/* From a frame's first byte to its last. */
-#define FRAME_DEADLINE_MS 5000
-/* How long a peer with too many replies to take may take none of them. */
-#define READ_DEADLINE_MS 5000
-
-static void watch_peer(struct conn *conn);
 
 /* ---- replies ---- */
 
@@ -31,7 +25,7 @@ void conn_send_scratch(struct conn *conn, const int *fds, size_t n_fds)
     }
     msgpack_sbuffer_clear(buffer);
     if (channel_is_held(&conn->channel))
-        watch_peer(conn);
+        patience_watch(&conn->patience);
 }
 
 /* Send what was written, unless memory ran out. */
@@ -67,53 +61,27 @@ void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error)
 
 /* ---- frames ---- */
 
-static void give_up(struct conn *conn, const char *event, int limit_ms)
+static void on_late(struct patience *patience, enum lateness what)
 {
+    struct conn *conn = container_of(patience, struct conn, patience);
+    bool frame = what == LATE_FRAME;
     conn->server->stats.protocol_errors_total++;
-    log_event(LOG_WARNING, event, "uid=%u pid=%d limit_ms=%d", conn->uid, conn->pid, limit_ms);
+    log_event(LOG_WARNING, frame ? "conn.slow_frame" : "conn.not_reading", "uid=%u pid=%d limit_ms=%d", conn->uid,
+              conn->pid, frame ? PATIENCE_FRAME_MS : PATIENCE_READ_MS);
     conn_close(conn);
-}
-
-static void on_deadline(uv_timer_t *timer)
-{
-    struct conn *conn = timer->data;
-    bool held = channel_is_held(&conn->channel);
-    if (!conn->held)
-        give_up(conn, "conn.slow_frame", FRAME_DEADLINE_MS);
-    else if (held && conn->held_at == conn->channel.sent_total)
-        give_up(conn, "conn.not_reading", READ_DEADLINE_MS);
-    else
-        watch_peer(conn); /* it has taken some: from now on again */
-}
-
-/* Run the clock of what the peer owes: replies to be taken, or else the rest of a frame. While the replies wait we do
- * not read, and a frame is not late. */
-static void watch_peer(struct conn *conn)
-{
-    if (conn->state == CONN_CLOSING)
-        return;
-    bool held = channel_is_held(&conn->channel);
-    bool owes = held || channel_has_partial_frame(&conn->channel);
-    if (!owes) {
-        uv_timer_stop(&conn->timer);
-    } else if (!uv_is_active((uv_handle_t *)&conn->timer) || (held && !conn->held)) {
-        conn->held = held;
-        conn->held_at = conn->channel.sent_total;
-        uv_timer_start(&conn->timer, on_deadline, held ? READ_DEADLINE_MS : FRAME_DEADLINE_MS, 0);
-    }
 }
 
 static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
 {
     struct conn *conn = channel->owner;
-    /* The frame's own clock; the next one, if it has begun, gets its own in on_batch. */
-    uv_timer_stop(&conn->timer);
+    patience_frame_ended(&conn->patience);
     request_receive(conn, frame, size);
 }
 
 static void on_batch(struct channel *channel)
 {
-    watch_peer(channel->owner);
+    struct conn *conn = channel->owner;
+    patience_watch(&conn->patience);
 }
 
 static void on_end(struct channel *channel, const struct error *reason)
@@ -147,8 +115,7 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
         free(conn);
         return -1;
     }
-    uv_timer_init(&server->loop, &conn->timer);
-    conn->timer.data = conn;
+    patience_init(&conn->patience, &server->loop, &conn->channel, on_late);
     conn->open_handles = 2;
     list_push(&server->conns, &conn->link);
     server->stats.connections++;
@@ -170,9 +137,9 @@ static void on_channel_closed(struct channel *channel)
     finish_if_done(channel->owner);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+static void on_patience_closed(struct patience *patience)
 {
-    finish_if_done(handle->data);
+    finish_if_done(container_of(patience, struct conn, patience));
 }
 
 void conn_close(struct conn *conn)
@@ -184,6 +151,6 @@ void conn_close(struct conn *conn)
     conn->server->stats.connections--;
     requests_orphan(conn);
     channel_close(&conn->channel, on_channel_closed);
-    uv_close((uv_handle_t *)&conn->timer, on_timer_closed);
+    patience_close(&conn->patience, on_patience_closed);
     server_conn_closed(conn->server);
 }

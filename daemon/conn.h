@@ -14,6 +14,7 @@
 
 #include "daemon/base/channel.h"
 #include "daemon/base/list.h"
+#include "daemon/base/patience.h"
 #include "proto/envelope.h"
 
 struct server;
@@ -35,9 +36,7 @@ struct conn {
     pid_t pid;            /* a label; of no meaning in another pid namespace */
     struct list requests; /* struct request, those that are not answered yet */
     size_t n_requests;
-    uv_timer_t timer; /* runs while a frame has begun and not ended, or replies are not taken */
-    bool held;        /* it runs because of the replies */
-    uint64_t held_at; /* how much of them had been sent when it was started */
+    struct patience patience; /* for what the client owes */
     int open_handles;
 };
 
