@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/launch/extent.h"
+
 /* ---- element types ---- */
 
 /* Bytes per element; integers may stand in expressions. */
@@ -64,14 +66,10 @@ static int refuse(const struct param *param, struct error *error, const char *wh
 /* Row-major strides of the sizes. */
 static int fill_strides(const struct param *param, struct shape *shape, struct error *error)
 {
-    int64_t stride = 1;
     if (shape->alloc_rank != shape->rank)
         return refuse(param, error, "its allocated rank differs from its rank, so its strides must be given");
-    for (unsigned i = shape->rank; i-- > 0;) {
-        shape->strides[i] = stride;
-        if (__builtin_mul_overflow(stride, shape->sizes[i] > 1 ? shape->sizes[i] : 1, &stride))
-            return refuse(param, error, "its elements do not fit 64 bits");
-    }
+    if (!extent_dense_strides(shape->sizes, shape->rank, shape->strides))
+        return refuse(param, error, "its elements do not fit 64 bits");
     return 0;
 }
 
@@ -322,22 +320,17 @@ void call_finish(struct call *call)
 /* B6.3: whether 32-bit indices reach every element, with room for an index that runs past the end. */
 static int check_int32(const struct param *param, const struct shape *shape, struct error *error)
 {
-    int64_t extent = 0, step;
-    bool overflow = false;
-    for (unsigned i = 0; i < shape->rank && i < shape->alloc_rank; i++) {
-        if (shape->sizes[i] <= 1)
-            continue;
-        overflow |= __builtin_mul_overflow(shape->sizes[i] - 1, shape->strides[i], &step);
-        overflow |= __builtin_add_overflow(extent, step, &extent);
-    }
+    unsigned n = shape->rank < shape->alloc_rank ? shape->rank : shape->alloc_rank;
+    int64_t extent = 0;
+    bool overflow = !extent_of(shape->sizes, shape->strides, n, &extent);
     for (unsigned i = 0; i < shape->rank; i++)
         overflow |= shape->sizes[i] > INT_MAX;
     for (unsigned i = 0; i < shape->alloc_rank; i++)
         overflow |= shape->strides[i] > INT_MAX;
-    if (overflow || extent > INT_MAX / 2)
+    if (overflow || extent > EXTENT_INT32_MAX)
         return error_set(error, STATUS_INDEX_TYPE,
                          "parameter %s: its extent of %lld elements needs an int64 index; int32 reaches %d",
-                         param->name.at, (long long)extent, INT_MAX / 2);
+                         param->name.at, (long long)extent, EXTENT_INT32_MAX);
     return 0;
 }
 

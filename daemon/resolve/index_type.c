@@ -1,37 +1,27 @@
 #include "daemon/resolve/index_type.h"
 
+#include "daemon/launch/extent.h"
+
 int tensor_extent(const struct sample_tensor *tensor, size_t number, int64_t *ret, struct error *error)
 {
     if (tensor->n_strides && tensor->n_strides != tensor->n_sizes)
         return error_set(error, STATUS_INVALID_FIELD, "sample[%zu].strides: has %zu values, but sizes has %zu", number,
                          tensor->n_strides, tensor->n_sizes);
-    int64_t extent = 0, dense = 1;
-    bool overflow = false, dense_overflow = false;
-    /* From the innermost dimension, so that dense strides come along. */
-    for (size_t i = tensor->n_sizes; i-- > 0;) {
-        int64_t size = tensor->sizes[i];
-        int64_t stride = tensor->n_strides ? tensor->strides[i] : dense;
-        if (size < 0)
+    int64_t dense[LIMIT_RANK];
+    for (size_t i = 0; i < tensor->n_sizes; i++) {
+        if (tensor->sizes[i] < 0)
             return error_set(error, STATUS_INVALID_FIELD, "sample[%zu].sizes[%zu]: is %lld; the least is 0", number, i,
-                             (long long)size);
-        if (stride < 0)
+                             (long long)tensor->sizes[i]);
+    }
+    for (size_t i = 0; i < tensor->n_strides; i++) {
+        if (tensor->strides[i] < 0)
             return error_set(error, STATUS_INVALID_FIELD,
                              "sample[%zu].strides[%zu]: is %lld; negative strides cannot be indexed, the least is 0",
-                             number, i, (long long)stride);
-        if (size > 1 && stride > 0) {
-            int64_t step;
-            overflow |= !tensor->n_strides && dense_overflow;
-            overflow |= __builtin_mul_overflow(size - 1, stride, &step);
-            overflow |= __builtin_add_overflow(extent, step, &extent);
-        }
-        /* A size of 0 counts as 1 here, as array libraries do it. */
-        dense_overflow |= __builtin_mul_overflow(dense, size > 1 ? size : 1, &dense);
-        if (dense_overflow)
-            dense = 1;
+                             number, i, (long long)tensor->strides[i]);
     }
-    if (overflow)
+    bool fits = tensor->n_strides || extent_dense_strides(tensor->sizes, tensor->n_sizes, dense);
+    if (!fits || !extent_of(tensor->sizes, tensor->n_strides ? tensor->strides : dense, tensor->n_sizes, ret))
         return error_set(error, STATUS_INDEX_TYPE, "sample[%zu]: its extent does not fit 64 bits", number);
-    *ret = extent;
     return 0;
 }
 
@@ -73,13 +63,13 @@ int index_type_settle(enum index_type requested, const struct param *params, siz
         int64_t extent;
         if (tensor_extent(&sample[i], i, &extent, error))
             return -1;
-        if (extent <= INDEX_INT32_MAX)
+        if (extent <= EXTENT_INT32_MAX)
             continue;
         if (requested == INDEX_TYPE_INT32)
             return error_set(
                 error, STATUS_INDEX_TYPE,
                 "fusion.index_type: is int32, but sample[%zu] has an extent of %lld elements; the limit is %d", i,
-                (long long)extent, INDEX_INT32_MAX);
+                (long long)extent, EXTENT_INT32_MAX);
         fits = false;
     }
     size_t uncovered = n_sample && n_sample < tensors ? tensors - n_sample : 0;

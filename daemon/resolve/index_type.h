@@ -4,9 +4,6 @@
 
 #include "proto/message.h"
 
-/* Largest extent that 32-bit indices address: INT_MAX / 2, so that a generated index may run past its tensor. */
-#define INDEX_INT32_MAX 1073741823
-
 /* Extent of a tensor, in elements: Σ (size − 1) · stride over the dimensions with size > 1 and stride > 0. Without
  * strides it is row-major and dense. `number` is its position, for the error: INVALID_FIELD for a negative size or
  * stride or another count of strides than of sizes, INDEX_TYPE when the extent does not fit 64 bits. */

@@ -56,7 +56,7 @@ cat >"$work/directions" <<'EOF'
 proto/            own
 kernels_db/       own proto/
 preamble/         own
-daemon/resolve/   own proto/ preamble/ kernels_db/kernel_key.h
+daemon/resolve/   own proto/ preamble/ kernels_db/kernel_key.h daemon/launch/extent.h
 daemon/launch/    own proto/
 daemon/compiler/  own proto/ preamble/ daemon/sandbox/ kernels_db/kernel_key.h
 daemon/sandbox/   own proto/

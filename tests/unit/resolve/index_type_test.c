@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "daemon/launch/extent.h"
 #include "daemon/resolve/index_type.h"
 #include "tests/unit/resolve/fixture.h"
 
@@ -90,7 +91,7 @@ static struct sample_tensor line(int64_t *size)
 
 Test(index_type, B6_3_index_type)
 {
-    enum { LIMIT = INDEX_INT32_MAX };
+    enum { LIMIT = EXTENT_INT32_MAX };
     static const struct {
         enum index_type requested;
         size_t n_params; /* of tensor, output, scalar, pointer */
