@@ -2,6 +2,7 @@
 #ifndef DAEMON_EXECUTOR_HOST_BLOCK_H
 #define DAEMON_EXECUTOR_HOST_BLOCK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -11,6 +12,10 @@
 /* Bytes of a thread's stack, and what is left of it when it has run over. */
 #define HOST_STACK (64u << 10)
 #define HOST_WHY 256u
+/* Below a runner's stacks, which nobody may touch. */
+#define HOST_GUARD 4096u
+/* Bytes of one printf of a kernel; the rest is cut off. */
+#define HOST_PRINT 1024u
 
 struct host_runner;
 
@@ -22,6 +27,8 @@ struct host_block_grid {
     bool cooperative;
     /* All threads of a block wait for the grid: come back when all blocks do. false: the grid has failed. */
     bool (*wait)(struct host_block_grid *grid);
+    /* A block has failed: threads that wait in loops of their own give up. */
+    atomic_bool stop;
     void (*print)(void *context, const char *text, size_t size);
     void *print_context;
 };
@@ -39,7 +46,8 @@ bool host_block_run(struct host_runner *runner, struct host_block_grid *grid, co
 /* The table that images call. It acts on the block that the calling OS thread runs. */
 const struct fusiond_host_runtime *host_block_runtime(void);
 
-/* What the calling OS thread runs just now, for a last message: the entry's name and the thread's position, or NULL. */
-const char *host_block_where(unsigned ret_block[3], unsigned ret_thread[3]);
+/* What the calling OS thread runs just now, for a last message: the entry's name, or NULL; the thread's position, and
+ * where its stacks begin. */
+const char *host_block_where(unsigned ret_block[3], unsigned ret_thread[3], const void **ret_stacks);
 
 #endif

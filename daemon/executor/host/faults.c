@@ -1,5 +1,6 @@
 /* One line before a fault in a kernel ends the process. */
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,11 +46,13 @@ static const char *name_of(int signal)
     return signal == SIGSEGV ? "SIGSEGV" : signal == SIGBUS ? "SIGBUS" : signal == SIGFPE ? "SIGFPE" : "SIGILL";
 }
 
-static void on_fault(int signal)
+static void on_fault(int signal, siginfo_t *info, void *context)
 {
     char line[512], *at = line;
     unsigned block[3], thread[3];
-    const char *entry = host_block_where(block, thread);
+    const void *stacks = NULL;
+    const char *entry = host_block_where(block, thread, &stacks);
+    (void)context;
     at = put_text(at, "fusiond-executor: ", 32);
     at = put_text(at, name_of(signal), 16);
     if (entry) {
@@ -57,6 +60,8 @@ static void on_fault(int signal)
         at = put_text(at, entry, 200);
         at = put_position(at, " block ", block);
         at = put_position(at, " thread ", thread);
+        if ((uintptr_t)stacks - (uintptr_t)info->si_addr <= HOST_GUARD)
+            at = put_text(at, ", whose stack has run over", 32);
     }
     *at++ = '\n';
     ssize_t n = write(STDERR_FILENO, line, (size_t)(at - line));
@@ -67,7 +72,7 @@ static void on_fault(int signal)
 int host_pool_report_faults(struct error *error)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    struct sigaction action = {.sa_handler = on_fault, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = (int)(SA_RESETHAND | SA_SIGINFO | SA_ONSTACK)};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         if (sigaction(signals[i], &action, NULL) < 0)
             return error_set(error, STATUS_SYSTEM, "watching for %s", name_of(signals[i]));

@@ -4,10 +4,21 @@
 
 #include <stddef.h>
 
+#include "daemon/sandbox/under_asan.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+
 /* Owner: whoever owns its stack. A fiber belongs to the OS thread that it was begun on. */
 struct fiber {
-    void *context; /* where it goes on; NULL while it runs */
-    void *stack;   /* lowest byte; NULL of a thread's own */
+    void *context;    /* where it goes on; stale while it runs */
+    struct fiber *to; /* whom it has switched to last */
+    void *stack;      /* lowest byte; NULL of a thread's own */
     size_t size;
     void (*main)(void *data); /* never returns */
     void *data;
@@ -22,7 +33,32 @@ void fiber_init_thread(struct fiber *fiber);
 void fiber_init(struct fiber *fiber, void *stack, size_t size, void (*main)(void *data), void *data);
 void fiber_finish(struct fiber *fiber);
 
-/* Go on with `to`; returns when somebody goes on with `from`, which must be the one that runs. */
-void fiber_switch(struct fiber *from, struct fiber *to);
+/* Boost.Context's C interface. What comes back: who switched here, and where that one goes on. */
+struct fiber_transfer {
+    void *context;
+    void *data;
+};
+struct fiber_transfer jump_fcontext(void *to, void *data);
+
+/* For the sanitizers, which must know where the stack is. */
+void fiber_before_switch(struct fiber *from, struct fiber *to);
+void fiber_after_switch(struct fiber *here, struct fiber *from);
+
+/* Go on with `to`, another one; returns when somebody goes on with `from`, which must be the one that runs.
+ * Inline, as is what calls it: the processor foresees returns by the calls that it has seen, and behind a switch each
+ * return is a surprise. */
+__attribute__((always_inline)) static inline void fiber_switch(struct fiber *from, struct fiber *to)
+{
+#if UNDER_ASAN || defined(UNDER_TSAN)
+    fiber_before_switch(from, to);
+#endif
+    from->to = to;
+    struct fiber_transfer arrival = jump_fcontext(to->context, from);
+    struct fiber *back = arrival.data;
+    back->context = arrival.context;
+#if UNDER_ASAN || defined(UNDER_TSAN)
+    fiber_after_switch(from, back);
+#endif
+}
 
 #endif

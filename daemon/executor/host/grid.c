@@ -59,6 +59,7 @@ static void note_failure(struct grid *grid, const char *why)
     if (!grid->failed)
         memcpy(grid->why, why, sizeof grid->why);
     grid->failed = true;
+    atomic_store_explicit(&grid->shared.stop, true, memory_order_relaxed);
     pthread_cond_broadcast(&grid->all_there);
     pthread_mutex_unlock(&grid->lock);
 }
