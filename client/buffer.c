@@ -92,6 +92,8 @@ int fusiond_buffer_import(struct fusiond_device *device, const struct fusiond_me
         .has_size = true,
         .offset = memory->offset,
         .has_offset = memory->offset != 0,
+        .allocation_size = memory->allocation_size,
+        .has_allocation_size = memory->allocation_size != 0,
     };
     struct buffer_import_reply reply;
     int result;

@@ -416,6 +416,7 @@ struct fusiond_memory {
     unsigned char handle[64]; /* of FUSIOND_IPC */
     uint64_t offset;          /* import: where the buffer begins in the allocation, in bytes */
     uint64_t size;            /* import: of the buffer; export: of the allocation, which the buffer begins */
+    uint64_t allocation_size; /* import of FUSIOND_VMM_FD: of the whole allocation; 0: it ends with the buffer */
 };
 
 /* Make a buffer of this process's memory, which stays shared. The descriptor remains the caller's. INVALID_BUFFER. */

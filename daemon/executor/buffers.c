@@ -85,8 +85,15 @@ int buffers_import(struct buffers *buffers, const struct buffer_import_request *
     struct buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a buffer");
-    if (backend->ops->import(backend, request->kind, fd, request->handle, request->offset, request->size,
-                             &buffer->memory, error) < 0) {
+    struct device_import from = {
+        .kind = request->kind,
+        .fd = fd,
+        .handle = request->handle,
+        .allocation_size = request->allocation_size,
+        .offset = request->offset,
+        .size = request->size,
+    };
+    if (backend->ops->import(backend, &from, &buffer->memory, error) < 0) {
         free(buffer);
         return -1;
     }

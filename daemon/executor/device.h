@@ -73,6 +73,15 @@ struct device_memory {
     void *own; /* the back end's */
 };
 
+/* Memory of another process, and which part of it. */
+struct device_import {
+    enum memory_kind kind;
+    int fd;                   /* borrowed; -1: none */
+    struct bytes handle;      /* of an IPC allocation */
+    uint64_t allocation_size; /* 0: the allocation ends with the part */
+    uint64_t offset, size;
+};
+
 struct device_stream;
 
 /* Reports that everything queued on a stream before it is done. Embedded in whoever waits; must live until done. */
@@ -102,8 +111,8 @@ struct device_ops {
     /* OUT_OF_MEMORY, INVALID_BUFFER. Descriptors are borrowed by import, and the caller's after export. */
     int (*allocate)(struct backend *backend, uint64_t size, bool exportable, struct device_memory *ret,
                     struct error *error);
-    int (*import)(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
-                  uint64_t size, struct device_memory *ret, struct error *error);
+    int (*import)(struct backend *backend, const struct device_import *from, struct device_memory *ret,
+                  struct error *error);
     int (*export)(struct backend *backend, const struct device_memory *memory, enum memory_kind *ret_kind,
                   uint64_t *ret_size, int *ret_fd, struct error *error);
     void (*release)(struct backend *backend, struct device_memory *memory);

@@ -123,27 +123,26 @@ static int allocate(struct backend *backend, uint64_t size, bool exportable, str
     return 0;
 }
 
-static int import(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
-                  uint64_t size, struct device_memory *ret, struct error *error)
+static int import(struct backend *backend, const struct device_import *from, struct device_memory *ret,
+                  struct error *error)
 {
     struct fake_device *device = fake_of(backend);
     struct stat status;
-    (void)handle;
     if (refuse(device, FAKE_IMPORT, error) < 0)
         return -1;
-    if (kind != MEMORY_KIND_MEMFD)
+    if (from->kind != MEMORY_KIND_MEMFD)
         return error_set(error, STATUS_INVALID_BUFFER, "kind: not for this device");
-    if (fstat(fd, &status) < 0 || (uint64_t)status.st_size < offset + size)
+    if (fstat(from->fd, &status) < 0 || (uint64_t)status.st_size < from->offset + from->size)
         return error_set(error, STATUS_INVALID_BUFFER, "size: beyond the memfd");
     struct fake_memory *memory = calloc(1, sizeof *memory);
-    memory->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    memory->mapped = offset + size;
+    memory->fd = fcntl(from->fd, F_DUPFD_CLOEXEC, 0);
+    memory->mapped = from->offset + from->size;
     memory->map = mmap(NULL, memory->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
-    memory->address = (uint64_t)(uintptr_t)memory->map + offset;
-    memory->size = size;
+    memory->address = (uint64_t)(uintptr_t)memory->map + from->offset;
+    memory->size = from->size;
     list_push(&device->memory, &memory->link);
     device->n_memory++;
-    *ret = (struct device_memory){memory->address, size, false, memory};
+    *ret = (struct device_memory){memory->address, from->size, false, memory};
     return 0;
 }
 

@@ -52,8 +52,8 @@ int cuda_allow_shared(struct cuda_device *device, const struct device_function *
 /* memory.c */
 int cuda_allocate(struct backend *backend, uint64_t size, bool exportable, struct device_memory *ret,
                   struct error *error);
-int cuda_import(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
-                uint64_t size, struct device_memory *ret, struct error *error);
+int cuda_import(struct backend *backend, const struct device_import *from, struct device_memory *ret,
+                struct error *error);
 int cuda_export(struct backend *backend, const struct device_memory *memory, enum memory_kind *ret_kind,
                 uint64_t *ret_size, int *ret_fd, struct error *error);
 void cuda_release(struct backend *backend, struct device_memory *memory);

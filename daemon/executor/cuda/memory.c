@@ -139,16 +139,20 @@ static int allocate_virtual(struct cuda_device *device, uint64_t size, struct de
     return 0;
 }
 
-static int import_virtual(struct cuda_device *device, int fd, uint64_t offset, uint64_t size, struct device_memory *ret,
+static int import_virtual(struct cuda_device *device, const struct device_import *from, struct device_memory *ret,
                           struct error *error)
 {
+    uint64_t end = from->offset + from->size, told = from->allocation_size ? from->allocation_size : end;
     struct memory *memory = NULL;
     uint64_t whole;
-    if (has_virtual(device->driver, error) < 0 || round_up(device, offset + size, &whole, error) < 0 ||
+    if (end > told)
+        return error_set(error, STATUS_INVALID_BUFFER, "size: the part ends at byte %llu, but the allocation has %llu",
+                         (unsigned long long)end, (unsigned long long)told);
+    if (has_virtual(device->driver, error) < 0 || round_up(device, told, &whole, error) < 0 ||
         !(memory = make(ORIGIN_VIRTUAL, error)))
         return -1;
     memory->size = whole;
-    int result = device->driver->virtual_import(&memory->handle, (void *)(intptr_t)fd, HANDLE_POSIX_FD);
+    int result = device->driver->virtual_import(&memory->handle, (void *)(intptr_t)from->fd, HANDLE_POSIX_FD);
     bool imported = result == 0;
     if (!imported || map(device, memory, error) < 0) {
         if (imported)
@@ -158,10 +162,10 @@ static int import_virtual(struct cuda_device *device, int fd, uint64_t offset, u
         free(memory);
         if (error && error->code == STATUS_DRIVER)
             error->code = STATUS_INVALID_BUFFER;
-        return error_wrap(error, "%llu bytes from byte %llu on (mapped: %llu)", (unsigned long long)size,
-                          (unsigned long long)offset, (unsigned long long)whole);
+        return error_wrap(error, "an allocation of %llu bytes (allocation_size must be its own)",
+                          (unsigned long long)whole);
     }
-    *ret = (struct device_memory){.address = memory->base + offset, .size = size, .own = memory};
+    *ret = (struct device_memory){.address = memory->base + from->offset, .size = from->size, .own = memory};
     return 0;
 }
 
@@ -211,15 +215,15 @@ static void close_handle(struct cuda_device *device, struct opened *opened)
     free(opened);
 }
 
-static int import_ipc(struct cuda_device *device, struct bytes handle, uint64_t offset, uint64_t size,
-                      struct device_memory *ret, struct error *error)
+static int import_ipc(struct cuda_device *device, const struct device_import *from, struct device_memory *ret,
+                      struct error *error)
 {
     struct driver_ipc_handle copy;
     struct memory *memory = NULL;
-    if (handle.size != sizeof copy)
-        return error_set(error, STATUS_INVALID_BUFFER, "handle: %zu bytes; a CUipcMemHandle has %zu", handle.size,
+    if (from->handle.size != sizeof copy)
+        return error_set(error, STATUS_INVALID_BUFFER, "handle: %zu bytes; a CUipcMemHandle has %zu", from->handle.size,
                          sizeof copy);
-    memcpy(&copy, handle.at, sizeof copy);
+    memcpy(&copy, from->handle.at, sizeof copy);
     memory = make(ORIGIN_IPC, error);
     if (!memory)
         return -1;
@@ -227,7 +231,7 @@ static int import_ipc(struct cuda_device *device, struct bytes handle, uint64_t 
         free(memory);
         return -1;
     }
-    *ret = (struct device_memory){.address = memory->opened->address + offset, .size = size, .own = memory};
+    *ret = (struct device_memory){.address = memory->opened->address + from->offset, .size = from->size, .own = memory};
     return 0;
 }
 
@@ -240,14 +244,14 @@ int cuda_allocate(struct backend *backend, uint64_t size, bool exportable, struc
     return exportable ? allocate_virtual(device, size, ret, error) : allocate_plain(device, size, ret, error);
 }
 
-int cuda_import(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
-                uint64_t size, struct device_memory *ret, struct error *error)
+int cuda_import(struct backend *backend, const struct device_import *from, struct device_memory *ret,
+                struct error *error)
 {
     struct cuda_device *device = cuda_device_of(backend);
-    if (kind == MEMORY_KIND_VMM_FD)
-        return import_virtual(device, fd, offset, size, ret, error);
-    if (kind == MEMORY_KIND_IPC)
-        return import_ipc(device, handle, offset, size, ret, error);
+    if (from->kind == MEMORY_KIND_VMM_FD)
+        return import_virtual(device, from, ret, error);
+    if (from->kind == MEMORY_KIND_IPC)
+        return import_ipc(device, from, ret, error);
     return error_set(error, STATUS_INVALID_BUFFER,
                      "kind: a CUDA device imports vmm_fd and ipc; the bytes of a memfd are copied by buffer.write");
 }

@@ -100,11 +100,11 @@ static int allocate(struct backend *backend, uint64_t size, bool exportable, str
     return 0;
 }
 
-static int import(struct backend *backend, enum memory_kind kind, int fd, struct bytes handle, uint64_t offset,
-                  uint64_t size, struct device_memory *ret, struct error *error)
+static int import(struct backend *backend, const struct device_import *from, struct device_memory *ret,
+                  struct error *error)
 {
-    (void)backend, (void)handle;
-    return host_memory_import(kind, fd, offset, size, ret, error);
+    (void)backend;
+    return host_memory_import(from, ret, error);
 }
 
 static int export(struct backend *backend, const struct device_memory *memory, enum memory_kind *ret_kind,

@@ -56,28 +56,27 @@ int host_memory_allocate(uint64_t size, struct device_memory *ret, struct error 
     return 0;
 }
 
-int host_memory_import(enum memory_kind kind, int fd, uint64_t offset, uint64_t size, struct device_memory *ret,
-                       struct error *error)
+int host_memory_import(const struct device_import *from, struct device_memory *ret, struct error *error)
 {
     struct stat status;
-    if (kind != MEMORY_KIND_MEMFD)
+    if (from->kind != MEMORY_KIND_MEMFD)
         return error_set(error, STATUS_INVALID_BUFFER, "kind: the host device imports memfds, not %s",
-                         memory_kind_word((int)kind));
-    int seals = fcntl(fd, F_GET_SEALS);
+                         memory_kind_word((int)from->kind));
+    int seals = fcntl(from->fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
         return error_set(error, STATUS_INVALID_BUFFER,
                          "fds: the descriptor must be a memfd sealed against shrinking (F_SEAL_SHRINK)");
     if (seals & F_SEAL_WRITE)
         return error_set(error, STATUS_INVALID_BUFFER, "fds: the memfd is sealed against writing");
-    if (fstat(fd, &status) < 0)
+    if (fstat(from->fd, &status) < 0)
         return error_set_errno(error, STATUS_SYSTEM, errno, "fds: the size of the memfd");
-    if (offset > (uint64_t)status.st_size || size > (uint64_t)status.st_size - offset)
+    if (from->offset > (uint64_t)status.st_size || from->size > (uint64_t)status.st_size - from->offset)
         return error_set(error, STATUS_INVALID_BUFFER, "size: %llu bytes from byte %llu on, but the memfd has %lld",
-                         (unsigned long long)size, (unsigned long long)offset, (long long)status.st_size);
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+                         (unsigned long long)from->size, (unsigned long long)from->offset, (long long)status.st_size);
+    int own = fcntl(from->fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0)
         return error_set_errno(error, STATUS_SYSTEM, errno, "fds: keeping the memfd");
-    if (map(own, (size_t)(offset + size), offset, size, ret, error) < 0) {
+    if (map(own, (size_t)(from->offset + from->size), from->offset, from->size, ret, error) < 0) {
         close(own);
         return -1;
     }

@@ -6,8 +6,7 @@
 
 /* As in device_ops. */
 int host_memory_allocate(uint64_t size, struct device_memory *ret, struct error *error);
-int host_memory_import(enum memory_kind kind, int fd, uint64_t offset, uint64_t size, struct device_memory *ret,
-                       struct error *error);
+int host_memory_import(const struct device_import *from, struct device_memory *ret, struct error *error);
 int host_memory_export(const struct device_memory *memory, enum memory_kind *ret_kind, uint64_t *ret_size, int *ret_fd,
                        struct error *error);
 void host_memory_release(struct device_memory *memory);

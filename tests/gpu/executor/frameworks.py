@@ -29,7 +29,7 @@ class Error(c.Structure):
 
 class Memory(c.Structure):
     _fields_ = [("kind", c.c_int), ("fd", c.c_int), ("handle", c.c_char * 64), ("offset", c.c_uint64),
-                ("size", c.c_uint64)]
+                ("size", c.c_uint64), ("allocation_size", c.c_uint64)]
 
 
 class Argument(c.Structure):
@@ -93,8 +93,8 @@ def twice(x, out):
     call("fusiond_device_launch", defined, arguments, c.c_size_t(2), c.byref(Options(wait=True)), None)
 
 
-def imported(kind, offset, size, fd=-1, handle=b"\0" * 64):
-    memory = Memory(kind=kind, fd=fd, offset=offset, size=size)
+def imported(kind, offset, size, fd=-1, handle=b"\0" * 64, allocation=0):
+    memory = Memory(kind=kind, fd=fd, offset=offset, size=size, allocation_size=allocation)
     c.memmove(c.addressof(memory) + Memory.handle.offset, handle, 64)
     return made("fusiond_buffer_import", device, c.byref(memory))
 
@@ -166,7 +166,7 @@ def through_vmm():
     driver("cuMemExportToShareableHandle", c.byref(fd), handle, 1, c.c_uint64(0))
     filled(address)
     half = total // 2
-    x, out = imported(VMM_FD, 0, 4 * N, fd=fd.value), imported(VMM_FD, half, 4 * N, fd=fd.value)
+    x, out = (imported(VMM_FD, at, 4 * N, fd=fd.value, allocation=total) for at in (0, half))
     twice(x, out)
     wrong = wrong_at(c.c_uint64(address.value + half))
     print(f"VMM descriptor of this process: {N} numbers, {wrong} wrong")
