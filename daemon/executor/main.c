@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/executor/executor.h"
+#include "daemon/executor/host/image.h"
 #include "daemon/executor/host/pool.h"
 #include "daemon/executor/process.h"
 #include "daemon/sandbox/sandbox.h"
@@ -125,7 +126,7 @@ static int open_host(uv_loop_t *loop, const struct options *options, struct back
     struct device unused;
     char problem[ERROR_TEXT];
     host_devices_probe(&unused, 1, problem); /* reads what it must of the machine */
-    if (host_pool_report_faults(error) < 0)
+    if (host_image_prepare(error) < 0 || host_pool_report_faults(error) < 0)
         return -1;
     *ret_sandbox = sandbox_enter(SANDBOX_HOST_EXECUTOR, NULL);
     return host_device_open(loop, (unsigned)options->threads, ret, error);

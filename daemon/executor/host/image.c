@@ -43,6 +43,13 @@ static int check_table(const struct fusiond_host_image *table, struct error *err
     return 0;
 }
 
+int host_image_prepare(struct error *error)
+{
+    if (dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL))
+        return 0;
+    return error_set(error, STATUS_SYSTEM, "what kernels for the host are linked with: %.300s", dlerror());
+}
+
 int host_image_load(int fd, struct host_image **ret, struct error *error)
 {
     char path[64];

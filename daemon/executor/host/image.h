@@ -9,6 +9,10 @@
 
 struct host_image;
 
+/* Load the libraries that images are linked with (preamble/host/arguments.def), while files can still be opened. Once,
+ * before the process is shut in. */
+int host_image_prepare(struct error *error);
+
 /* Load from a sealed memfd that holds a whole image; the descriptor stays the caller's. Loading runs code of the image
  * (its constructors, if it has any). What ABI, symbol and linker demand is checked; an image that does not do is an
  * INTERNAL error with a sentence.
