@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/fusiond.h"
+#include "tests/integration/client/program.h"
 #include "tests/support/daemon_process.h"
 
 static struct daemon_process the_daemon;
@@ -204,6 +206,20 @@ Test(host_device, B6_9_a_run_is_timed)
     fusiond_buffer_free(buffer);
     fusiond_defined_destroy(defined);
     fusiond_fusion_destroy(fusion);
+}
+
+Test(host_device, the_readmes_example_runs)
+{
+    static struct program_output output;
+    const char *const none[] = {NULL};
+    char socket[128];
+    snprintf(socket, sizeof socket, "FUSIOND_SOCKET=%s", the_daemon.socket);
+    for (int i = 0; i < 2; i++) {
+        program_run(FIRST_EXAMPLE_PATH, socket, none, &output);
+        cr_assert_eq(output.status, 0, "%s%s", output.out, output.err);
+        cr_assert(strstr(output.out, i ? "hit_memory, on " : "compiled, on "), "%s", output.out);
+        cr_assert(strstr(output.out, ": 3 * 999 = 2997\n"), "%s", output.out);
+    }
 }
 
 /* ---- memory ---- */

@@ -17,7 +17,7 @@ static void collect(int out, int err, struct program_output *ret)
     char *buffers[2] = {ret->out, ret->err}, surplus[4096];
     size_t sizes[2] = {0, 0};
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-        cr_assert_gt(poll(fds, 2, 120000), 0, "fusionctl is silent for 2 minutes");
+        cr_assert_gt(poll(fds, 2, 120000), 0, "the program is silent for 2 minutes");
         for (int i = 0; i < 2; i++) {
             if (fds[i].fd < 0 || !fds[i].revents)
                 continue;
@@ -32,17 +32,13 @@ static void collect(int out, int err, struct program_output *ret)
     ret->out[sizes[0]] = ret->err[sizes[1]] = '\0';
 }
 
-void fusionctl(const char *socket, const char *environment, const char *const *arguments, struct program_output *ret)
+void program_run(const char *path, const char *environment, const char *const *arguments, struct program_output *ret)
 {
-    char *argv[64] = {(char *)(uintptr_t)FUSIONCTL_PATH}, *envp[512];
+    char *argv[64] = {(char *)(uintptr_t)path}, *envp[512];
     size_t n = 1, n_env = 0;
     int out[2], err[2], status;
     pid_t pid;
     posix_spawn_file_actions_t actions;
-    if (socket) {
-        argv[n++] = (char *)(uintptr_t) "--socket";
-        argv[n++] = (char *)(uintptr_t)socket;
-    }
     for (size_t i = 0; arguments[i]; i++)
         argv[n++] = (char *)(uintptr_t)arguments[i];
     for (size_t i = 0; environ[i] && n_env < 500; i++)
@@ -54,7 +50,7 @@ void fusionctl(const char *socket, const char *environment, const char *const *a
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
     posix_spawn_file_actions_adddup2(&actions, err[1], 2);
-    cr_assert_eq(posix_spawn(&pid, FUSIONCTL_PATH, &actions, NULL, argv, envp), 0);
+    cr_assert_eq(posix_spawn(&pid, path, &actions, NULL, argv, envp), 0);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     close(err[1]);
@@ -63,4 +59,14 @@ void fusionctl(const char *socket, const char *environment, const char *const *a
     close(err[0]);
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     ret->status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void fusionctl(const char *socket, const char *environment, const char *const *arguments, struct program_output *ret)
+{
+    const char *all[64] = {"--socket", socket};
+    size_t n = socket ? 2 : 0;
+    for (size_t i = 0; arguments[i]; i++)
+        all[n++] = arguments[i];
+    all[n] = NULL;
+    program_run(FUSIONCTL_PATH, environment, all, ret);
 }

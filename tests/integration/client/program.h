@@ -1,4 +1,4 @@
-/* Tests: fusionctl as a process, and what it wrote. */
+/* Tests: a program as a process, and what it wrote. */
 #ifndef TESTS_INTEGRATION_CLIENT_PROGRAM_H
 #define TESTS_INTEGRATION_CLIENT_PROGRAM_H
 
@@ -8,8 +8,11 @@ struct program_output {
     int status;                  /* its exit code; -1: a signal */
 };
 
-/* Run fusionctl with these arguments (ends with NULL) against the daemon at `socket` (NULL: as the environment says)
- * and wait for its end. `environment` is one "NAME=VALUE" to add, or NULL. */
+/* Run a program with these arguments (ends with NULL) and wait for its end. `environment` is one "NAME=VALUE" to add,
+ * or NULL. */
+void program_run(const char *path, const char *environment, const char *const *arguments, struct program_output *ret);
+
+/* fusionctl, with the daemon at `socket` (NULL: as the environment says). */
 void fusionctl(const char *socket, const char *environment, const char *const *arguments, struct program_output *ret);
 
 #endif
