@@ -11,7 +11,7 @@
  *     executor_ready { devices: the one }     once the device is open and, for the host device, the process shut in
  *     ◄ executor_attach + descriptor          a client's direct channel
  *     kernel.get requests ►, ◄ replies        images, as a client would ask; at most EXECUTOR_FETCHES at once
- *     executor_status ►                       when a channel has ended
+ *     executor_status ►                       when a channel was attached, and when one has ended
  *     executor_fault ►                        then it exits with EXECUTOR_EXIT_LOST
  * The end of the channel to the front ends the executor once its clients' work is drained or a second has passed.
  */

@@ -51,6 +51,7 @@ static void on_attach(struct front *front, int fd, uint64_t client, uint64_t pid
         return;
     }
     process->channels++;
+    send_status(process);
 }
 
 /* The session may be gone, or others, once `act` has been called for it. */
