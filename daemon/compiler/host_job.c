@@ -1,4 +1,5 @@
 /* One program for the host device: files, compiler, assembler and linker, image. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 /* Arguments beside those of tables and of the job. */
 #define MORE_ARGUMENTS 32
 
-static const char *const folders[] = {"../m", "h", NULL};
+static const char *const includes[] = {"../m", "h", NULL};
 
 struct compile {
     const struct host_cc *cc;
@@ -104,11 +105,21 @@ static int run(struct compile *compile, const char *const *argv, struct error *e
     log_make_utf8(compile->said, compile->said_size);
     if (status == 0)
         return 0;
-    if (strstr(compile->said, "out of memory") || strstr(compile->said, "memory exhausted") ||
-        strstr(compile->said, "cannot allocate memory"))
-        return error_set(error, STATUS_RESOURCE_LIMIT, "the C++ compiler: out of memory");
-    if (WIFSIGNALED(status) || strstr(compile->said, "Killed signal") || strstr(compile->said, "CPU time limit"))
-        return error_set(error, STATUS_RESOURCE_LIMIT, "the C++ compiler was ended by a limit: %.200s", compile->said);
+    switch (gcc_diagnostics_end((struct text){compile->said, compile->said_size})) {
+    case GCC_END_MEMORY:
+    case GCC_END_KILLED: /* by nobody here but the kernel, which had no memory left */
+        return error_set(error, STATUS_RESOURCE_LIMIT, "the C++ compiler ran out of memory");
+    case GCC_END_STACK:
+        return error_set(error, STATUS_RESOURCE_LIMIT, "stack overflow in the C++ compiler");
+    case GCC_END_CPU:
+        raise(SIGXCPU); /* as if it were this process's time */
+        break;
+    case GCC_END_DONE:
+        break;
+    }
+    if (WIFSIGNALED(status) || WEXITSTATUS(status) == TOOL_NOT_STARTED)
+        return error_set(error, STATUS_SYSTEM, "the C++ compiler's driver ended with status %x: %.200s",
+                         (unsigned)status, compile->said);
     compile->rejected = true;
     return 0;
 }
@@ -147,7 +158,7 @@ static int compile_object(struct compile *compile, struct error *error)
     argv[n++] = prefix;
     for (size_t i = 0; i < job->n_args; i++)
         argv[n++] = job->args[i].at;
-    for (const char *const *folder = folders; *folder; folder++) {
+    for (const char *const *folder = includes; *folder; folder++) {
         argv[n++] = "-I";
         argv[n++] = *folder;
     }
@@ -227,11 +238,11 @@ static int fetch_entries(struct compile *compile, struct error *error)
 static int fetch_findings(struct compile *compile, struct error *error)
 {
     struct worker_result *ret = compile->ret;
-    struct text said = {compile->said ? compile->said : "", compile->said ? compile->said_size : 0};
+    const struct gcc_places places = {includes, compile->folder};
     char *log;
     size_t log_size;
-    if (gcc_diagnostics_parse(said, folders, compile->zone, &ret->diagnostics, &ret->n_diagnostics, &log, &log_size,
-                              error) < 0)
+    if (gcc_diagnostics_parse(compile->said, compile->said_size, &places, compile->zone, &ret->diagnostics,
+                              &ret->n_diagnostics, &log, &log_size, error) < 0)
         return -1;
     ret->log.at = log_bound((struct text){log, log_size}, compile->zone, &ret->log.size, &ret->log_cut);
     free(log);

@@ -17,12 +17,12 @@
 static void become(const struct tool *tool, const char *const *argv, char *const *environment, pid_t parent)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent || chdir(tool->folder) < 0)
-        _exit(126);
+        _exit(TOOL_NOT_STARTED);
     int said = open(tool->said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (said < 0 || dup2(said, STDOUT_FILENO) < 0 || dup2(said, STDERR_FILENO) < 0)
-        _exit(126);
+        _exit(TOOL_NOT_STARTED);
     execve(tool->program, (char *const *)argv, environment);
-    _exit(127);
+    _exit(TOOL_NOT_STARTED);
 }
 
 int tool_run(const struct tool *tool, const char *const *argv, int *ret_status, struct error *error)

@@ -13,6 +13,9 @@ struct tool {
     const char *said;
 };
 
+/* The exit status when the program could not be started. */
+#define TOOL_NOT_STARTED 127
+
 /* Run it; argv[0] included, NULL at the end. It dies with this process. 0 and its wait status. */
 int tool_run(const struct tool *tool, const char *const *argv, int *ret_status, struct error *error);
 
