@@ -154,8 +154,8 @@ inline void __brkpt()
 #endif
 
 // Inline PTX has no meaning here. Preamble modules have an alternative under FUSIOND_HOST; code of a fusion can have.
-#define asm static_assert(false, "inline PTX (asm) cannot run on the host device; see FUSIOND_HOST")
+// The statement stays behind the error, so that there is no other one.
+#define asm _Pragma("GCC error \"inline PTX (asm) cannot run on the host device; see FUSIOND_HOST\"") __asm
 #define __asm__ asm
-#define __asm asm
 
 #endif
