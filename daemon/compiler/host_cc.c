@@ -22,7 +22,7 @@
 #define STAGE_MAX (512u << 20)
 #define INSTALL "install g++ (12 or later), or name another compiler with --host-cc"
 
-static const char *const stage_names[] = {"cc1plus", "as", "ld"};
+static const char *const stage_names[HOST_CC_STAGES] = {"cc1plus", "as", "ld"};
 
 /* ---- finding ---- */
 
@@ -45,24 +45,42 @@ static int find_program(struct host_cc *cc, const char *program, struct error *e
                      "no C++ compiler for the host device: there is no %.100s; " INSTALL, program);
 }
 
-/* fusiond-leaf stands beside this executable. */
-static int find_leaf(struct host_cc *cc, struct error *error)
+/* A file that stands beside this executable. */
+static int find_beside(const char *name, int mode, char ret[HOST_CC_PATH], struct error *error)
 {
-    ssize_t size = readlink("/proc/self/exe", cc->leaf, sizeof cc->leaf - 16);
-    char *slash = size > 0 ? memrchr(cc->leaf, '/', (size_t)size) : NULL;
+    ssize_t size = readlink("/proc/self/exe", ret, HOST_CC_PATH - 32);
+    char *slash = size > 0 ? memrchr(ret, '/', (size_t)size) : NULL;
     if (!slash)
         return error_set_errno(error, STATUS_SYSTEM, errno, "finding the own executable");
-    memcpy(slash + 1, "fusiond-leaf", sizeof "fusiond-leaf");
-    if (access(cc->leaf, X_OK) == 0)
+    snprintf(slash + 1, 32, "%s", name);
+    if (access(ret, mode) == 0)
         return 0;
-    return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%.400s cannot be run; it belongs beside fusiond-compiler",
-                     cc->leaf);
+    return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%.400s cannot be used; it belongs beside fusiond-compiler",
+                     ret);
+}
+
+/* Under names without a character that gcc or the dynamic linker would understand. */
+static int link_helpers(struct host_cc *cc, struct error *error)
+{
+    const struct {
+        const char *target, *name;
+    } links[] = {{cc->leaf, "b/leaf"}, {cc->leaf, "b/ld"}, {cc->fence, "b/fence.so"}};
+    char path[HOST_CC_PATH + 16];
+    snprintf(path, sizeof path, "%s/b", cc->work);
+    if (mkdir(path, 0700) < 0)
+        return error_set_errno(error, STATUS_SYSTEM, errno, "making the folder b");
+    for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", cc->work, links[i].name);
+        if (symlink(links[i].target, path) < 0)
+            return error_set_errno(error, STATUS_SYSTEM, errno, "making the link %s", links[i].name);
+    }
+    return 0;
 }
 
 /* One question to the driver; its answer's first line. */
 static int ask(const struct host_cc *cc, const char *question, char *ret, size_t room, struct error *error)
 {
-    const struct tool tool = {cc->program, cc->work, SAID};
+    const struct tool tool = {cc->program, cc->work, SAID, NULL};
     const char *const argv[] = {cc->program, question, NULL};
     char *answer;
     size_t size;
@@ -90,7 +108,7 @@ static int ask_all(struct host_cc *cc, struct error *error)
     if (sscanf(version, "%u.%u", &cc->major, &cc->minor) != 2)
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%.200s has the version \"%.60s\"; " INSTALL, cc->program,
                          version);
-    for (size_t i = 0; i < sizeof stage_names / sizeof stage_names[0]; i++) {
+    for (size_t i = 0; i < HOST_CC_STAGES; i++) {
         char question[64], answer[HOST_CC_PATH];
         snprintf(question, sizeof question, "-print-prog-name=%s", stage_names[i]);
         if (ask(cc, question, answer, sizeof answer, error) < 0)
@@ -129,8 +147,9 @@ static int write_texts(const struct host_cc *cc, struct error *error)
 int host_cc_open(struct host_cc *cc, const char *program, const char *work_parent, struct error *error)
 {
     *cc = (struct host_cc){0};
-    if (find_program(cc, program, error) < 0 || find_leaf(cc, error) < 0 ||
-        work_dir_make(work_parent, cc->work, error) < 0)
+    if (find_program(cc, program, error) < 0 || find_beside("fusiond-leaf", X_OK, cc->leaf, error) < 0 ||
+        find_beside("fusiond-fence.so", R_OK, cc->fence, error) < 0 ||
+        work_dir_make(work_parent, cc->work, error) < 0 || link_helpers(cc, error) < 0)
         return -1;
     return ask_all(cc, error) < 0 ? -1 : write_texts(cc, error);
 }
@@ -140,7 +159,7 @@ int host_cc_open(struct host_cc *cc, const char *program, const char *work_paren
 int host_cc_identity(const struct host_cc *cc, char *ret, size_t room, struct error *error)
 {
     size_t used = 0;
-    for (int i = -1; i < 3; i++) {
+    for (int i = -1; i < HOST_CC_STAGES; i++) {
         const char *path = i < 0 ? cc->program : cc->stages[i];
         struct stat status;
         if (stat(path, &status) < 0)
@@ -198,7 +217,7 @@ int host_cc_build(const struct host_cc *cc, uint8_t ret[DIGEST_SIZE], struct err
         add_text(&state, host_texts()[i].include);
         crypto_generichash_update(&state, host_texts()[i].digest, DIGEST_SIZE);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < HOST_CC_STAGES; i++) {
         if (add_file(&state, cc->stages[i], error) < 0)
             return -1;
     }
@@ -206,26 +225,37 @@ int host_cc_build(const struct host_cc *cc, uint8_t ret[DIGEST_SIZE], struct err
     return 0;
 }
 
-int host_cc_warm_up(const struct host_cc *cc, struct error *error)
+static int try_program(const struct host_cc *cc, struct text program, bool should, const char *otherwise,
+                       struct error *error)
 {
-    static const char program[] = "#include \"" FUSIOND_HOST_INCLUDE "\"\n"
-                                  "__global__ void warm_up(float *x) { *x = 1; }\n"
-                                  "FUSIOND_HOST_IMAGE_BEGIN\n"
-                                  "FUSIOND_HOST_ENTRY(\"warm_up\", warm_up)\n"
-                                  "FUSIOND_HOST_IMAGE_END\n";
-    struct text name = TEXT_OF("warm_up");
-    struct worker_job job = {
-        .program = TEXT_OF(program), .names = &name, .n_names = 1, .image_kind = IMAGE_KIND_SHARED_OBJECT};
+    struct worker_job job = {.program = program, .image_kind = IMAGE_KIND_SHARED_OBJECT};
     struct worker_result result;
     msgpack_zone zone;
     if (!msgpack_zone_init(&zone, 65536))
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the warm-up");
     int status = host_cc_run(cc, &job, &zone, &result, error);
-    if (status == 0 && result.result != 0)
-        status = error_set(error, STATUS_COMPILER_UNAVAILABLE, "%.100s cannot compile for the host device: %.300s",
-                           cc->program, result.log.at);
+    if (status == 0 && (result.result == 0) != should)
+        status = error_set(error, STATUS_COMPILER_UNAVAILABLE, "%.100s %s: %.300s", cc->program, otherwise,
+                           result.log.size ? result.log.at : "no log");
     msgpack_zone_destroy(&zone);
     return status;
+}
+
+int host_cc_warm_up(const struct host_cc *cc, struct error *error)
+{
+    static const char good[] = "#include \"" FUSIOND_HOST_INCLUDE "\"\n"
+                               "__global__ void warm_up(float *x) { *x = 1; }\n"
+                               "FUSIOND_HOST_IMAGE_BEGIN\n"
+                               "FUSIOND_HOST_ENTRY(\"warm_up\", warm_up)\n"
+                               "FUSIOND_HOST_IMAGE_END\n";
+    /* There is a /dev/null for every process; neither stage may find it. */
+    static const char outside[] = "#if !__has_include(\"/dev/null\")\n"
+                                  "asm(\".include \\\"/dev/null\\\"\");\n"
+                                  "#endif\n";
+    if (try_program(cc, TEXT_OF(good), true, "cannot compile for the host device", error) < 0)
+        return -1;
+    return try_program(cc, TEXT_OF(outside), false,
+                       "cannot be kept from the machine's files (is it linked statically?)", error);
 }
 
 enum sandbox host_cc_enter_sandbox(const struct host_cc *cc)
@@ -241,7 +271,7 @@ enum sandbox host_cc_enter_sandbox(const struct host_cc *cc)
     const char *own = strcmp(folder, "/usr") == 0 || strcmp(folder, "/") == 0 ? "/usr/bin" : folder;
     const char *const run[] = {"/usr/bin",       "/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libexec",
                                "/bin",           "/lib",     "/lib64",     cc->leaf,     "/etc/ld.so.cache",
-                               "/usr/local/lib", own,        NULL};
+                               "/usr/local/lib", own,        cc->fence,    NULL};
     const char *const work[] = {cc->work, "/dev/null", NULL};
     const struct sandbox_paths paths = {run, work};
     return sandbox_enter(SANDBOX_HOST_CC, &paths);

@@ -9,10 +9,13 @@
 
 #define HOST_CC_PATH 4096
 
+enum { HOST_CC_CC1PLUS, HOST_CC_AS, HOST_CC_LD, HOST_CC_STAGES };
+
 /*
  * In the private folder `work`:
  *
  *     m/…           the texts that every program may include: host texts, preamble modules
+ *     b/…           links to what the compiler's stages run with: leaf and ld (both fusiond-leaf), fence.so
  *     job/          of the program at hand, removed after it
  *         h/…       the client's headers
  *         fusion.cu, object.o, shared.s, image.so, said (what the tools said)
@@ -20,18 +23,19 @@
 struct host_cc {
     char program[HOST_CC_PATH]; /* g++, without symbolic links */
     char leaf[HOST_CC_PATH];    /* fusiond-leaf */
+    char fence[HOST_CC_PATH];   /* fusiond-fence.so */
     char work[HOST_CC_PATH];
     unsigned major, minor;
-    char machine[128]; /* "x86_64-linux-gnu" */
-    /* cc1plus, as, ld: paths as the driver tells them */
-    char stages[3][HOST_CC_PATH];
+    char machine[128];                         /* "x86_64-linux-gnu" */
+    char stages[HOST_CC_STAGES][HOST_CC_PATH]; /* as the driver tells them, without symbolic links */
 };
 
 /* Find the compiler (a path, or a name in the usual folders), ask what it is, make the private folder in `work_parent`
  * and write the texts. COMPILER_UNAVAILABLE with what to do. */
 int host_cc_open(struct host_cc *cc, const char *program, const char *work_parent, struct error *error);
 
-/* Compile a program that does nothing: everything works, and has been read once. */
+/* Compile a program that does nothing: everything works, and has been read once. Then one that looks at a file of the
+ * machine: it must not find any. */
 int host_cc_warm_up(const struct host_cc *cc, struct error *error);
 
 /* Which files they are, for the front to notice an upgrade. */

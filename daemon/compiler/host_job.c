@@ -95,8 +95,11 @@ static int write_files(struct compile *compile, struct error *error)
  * killed, is an error: it is nothing that the code's author can read. */
 static int run(struct compile *compile, const char *const *argv, struct error *error)
 {
-    const struct tool tool = {compile->cc->program, compile->folder, SAID};
+    char linker[HOST_CC_PATH + 16];
+    const char *const environment[] = {"FUSIOND_FENCE=../b/fence.so", linker, NULL};
+    const struct tool tool = {compile->cc->program, compile->folder, SAID, environment};
     int status;
+    snprintf(linker, sizeof linker, "FUSIOND_LD=%s", compile->cc->stages[HOST_CC_LD]);
     free(compile->said);
     compile->said = NULL;
     if (tool_run(&tool, argv, &status, error) < 0 ||
@@ -150,7 +153,7 @@ static int compile_object(struct compile *compile, struct error *error)
     snprintf(prefix, sizeof prefix, "-ffile-prefix-map=%s=.", compile->folder);
     argv[n++] = compile->cc->program;
     argv[n++] = "-wrapper";
-    argv[n++] = compile->cc->leaf;
+    argv[n++] = "../b/leaf";
     n = add_all(argv, n, host_compile_arguments);
     argv[n++] = "-fdiagnostics-format=json";
     argv[n++] = "-fmax-errors=100";
@@ -189,7 +192,8 @@ static int link_image(struct compile *compile, struct error *error)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to link");
     argv[n++] = compile->cc->program;
     argv[n++] = "-wrapper";
-    argv[n++] = compile->cc->leaf;
+    argv[n++] = "../b/leaf";
+    argv[n++] = "-B../b/"; /* its "ld" */
     n = add_all(argv, n, host_link_arguments);
     argv[n++] = "-o";
     argv[n++] = IMAGE;

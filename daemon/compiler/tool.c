@@ -29,7 +29,9 @@ int tool_run(const struct tool *tool, const char *const *argv, int *ret_status, 
 {
     char temporary[PATH_ROOM + 16];
     char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", language[] = "LC_ALL=C";
-    char *environment[] = {path, language, temporary, NULL};
+    char *environment[3 + TOOL_ENVIRONMENT + 1] = {path, language, temporary};
+    for (int i = 0; tool->environment && tool->environment[i] && i < TOOL_ENVIRONMENT; i++)
+        environment[3 + i] = (char *)tool->environment[i];
     snprintf(temporary, sizeof temporary, "TMPDIR=%s", tool->folder);
     pid_t self = getpid(), pid = fork();
     if (pid < 0)

@@ -6,12 +6,15 @@
 #include "proto/message.h"
 
 /* Where and how: in `folder`, which is also its folder for temporary files, with nothing else in its environment than
- * the path of the toolchain. What it says, on stdout and stderr, goes to the file `said` in that folder. */
+ * the path of the toolchain and `environment`. What it says, on stdout and stderr, goes to the file `said` in that
+ * folder. */
 struct tool {
     const char *program; /* a path */
     const char *folder;
     const char *said;
+    const char *const *environment; /* NAME=VALUE, at most TOOL_ENVIRONMENT; ends with NULL, may be NULL */
 };
+#define TOOL_ENVIRONMENT 4
 
 /* The exit status when the program could not be started. */
 #define TOOL_NOT_STARTED 127
