@@ -1,4 +1,5 @@
-/* The four fusions on a real device: compiled by the daemon, launched by another process, every number checked. */
+/* The four fusions on a real device: compiled by the daemon, launched by another process or in the daemon, every number
+ * checked. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,14 +31,14 @@ static void skip(void)
     cr_skip_test("%s", output.err);
 }
 
-/* Run with this size of x; the other sizes follow. */
-static void run(const char *name, const char *size)
+/* Run with this size of x; the other sizes follow. `where` is "--local" or "--device=0". */
+static void run(const char *where, const char *name, const char *size)
 {
     char file[512], reference[512], tensor[64];
     snprintf(file, sizeof file, "%s/%s/%s.json", FUSIONS_PATH, name, name);
     snprintf(reference, sizeof reference, "%s/reference_%s.so", REFERENCES_PATH, name);
     snprintf(tensor, sizeof tensor, "x=%s", size);
-    const char *const arguments[] = {"run", "--local", file, "--reference", reference, "--tensor", tensor, NULL};
+    const char *const arguments[] = {"run", where, file, "--reference", reference, "--tensor", tensor, NULL};
     fusionctl(the_daemon.socket, NULL, arguments, &output);
     if (output.status == 4)
         skip();
@@ -46,31 +47,35 @@ static void run(const char *name, const char *size)
 }
 
 /* Whole vectors, ragged rows, one element, a row above 48 KiB of shared memory, nothing at all. */
-static void run_sizes(const char *name)
+static void run_sizes(const char *where, const char *name)
 {
     static const char *const sizes[] = {"512x1024", "1000x777", "3x4097", "1x1", "5x8", "33x20000", "0x16"};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        run(name, sizes[i]);
+        run(where, name, sizes[i]);
 }
 
 Test(run, bias_gelu_residual)
 {
-    run_sizes("bias_gelu_residual");
+    run_sizes("--local", "bias_gelu_residual");
+    run_sizes("--device=0", "bias_gelu_residual");
 }
 
 Test(run, row_softmax)
 {
-    run_sizes("row_softmax");
+    run_sizes("--local", "row_softmax");
+    run_sizes("--device=0", "row_softmax");
 }
 
 Test(run, layer_norm)
 {
-    run_sizes("layer_norm");
+    run_sizes("--local", "layer_norm");
+    run_sizes("--device=0", "layer_norm");
 }
 
 Test(run, transpose)
 {
-    run_sizes("transpose");
+    run_sizes("--local", "transpose");
+    run_sizes("--device=0", "transpose");
 }
 
 Test(run, B6_3_with_64_bit_indices)
@@ -92,6 +97,35 @@ Test(run, B6_4_a_row_that_does_not_fit_shared_memory_is_refused)
     char file[512];
     snprintf(file, sizeof file, "%s/row_softmax/row_softmax.json", FUSIONS_PATH);
     const char *const arguments[] = {"run", "--local", file, "--tensor", "x=2x1000000", NULL};
+    fusionctl(the_daemon.socket, NULL, arguments, &output);
+    if (output.status == 4)
+        skip();
+    cr_assert_eq(output.status, 1, "%s%s", output.out, output.err);
+    cr_assert(strstr(output.err, "dynamic_shared_memory: 4001024 bytes"), "%s", output.err);
+}
+
+/* The same inputs through two compilers and two back ends. */
+Test(run, B4_4_the_host_device_computes_the_same)
+{
+    static const char *const names[] = {"bias_gelu_residual", "row_softmax", "layer_norm", "transpose"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char file[512];
+        snprintf(file, sizeof file, "%s/%s/%s.json", FUSIONS_PATH, names[i], names[i]);
+        const char *const arguments[] = {"run",  "--device", "0",        file, "--compare",
+                                         "host", "--tensor", "x=33x130", NULL};
+        fusionctl(the_daemon.socket, NULL, arguments, &output);
+        if (output.status == 4)
+            skip();
+        cr_assert_eq(output.status, 0, "%s: %s%s", names[i], output.out, output.err);
+        cr_assert(strstr(output.out, ": right, all "), "%s", output.out);
+    }
+}
+
+Test(run, B6_4_in_the_daemon_too)
+{
+    char file[512];
+    snprintf(file, sizeof file, "%s/row_softmax/row_softmax.json", FUSIONS_PATH);
+    const char *const arguments[] = {"run", "--device", "0", file, "--tensor", "x=2x1000000", NULL};
     fusionctl(the_daemon.socket, NULL, arguments, &output);
     if (output.status == 4)
         skip();
