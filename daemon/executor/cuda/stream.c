@@ -82,6 +82,7 @@ struct owed {
     void *event; /* where numbers cannot be written */
     struct list reads;
     struct error failed; /* of work before it */
+    bool unmarked;       /* the driver did not take it: nothing will come, so it counts as come */
 };
 
 struct device_stream {
@@ -142,9 +143,12 @@ static int take_counter(struct cuda_device *device, struct device_stream *stream
     if (!page)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a stream");
     int result = device->driver->host_allocate(&at, PAGE_COUNTERS * sizeof(uint32_t), HOST_ALLOCATE_MAPPED);
-    if (result == 0)
+    bool allocated = result == 0;
+    if (allocated)
         result = device->driver->host_address(&page->address, at, 0);
     if (cuda_check(device, "cuMemHostAlloc", result, error) < 0) {
+        if (allocated)
+            device->driver->host_free(at);
         free(page);
         return -1;
     }
@@ -263,11 +267,10 @@ static void give_mark(struct device_stream *stream, struct device_mark *mark)
         if (result == 0)
             result = device->driver->event_record(owed->event, stream->stream);
     }
-    if (cuda_check(device, "marking a stream", result, &owed->failed) < 0 || stream->failed.code != STATUS_OK) {
-        if (stream->failed.code != STATUS_OK)
-            owed->failed = stream->failed;
-        stream->failed = (struct error){0};
-    }
+    owed->unmarked = cuda_check(device, "marking a stream", result, &owed->failed) < 0;
+    if (stream->failed.code != STATUS_OK)
+        owed->failed = stream->failed;
+    stream->failed = (struct error){0};
     list_push(&stream->owed, &owed->link);
     if (list_empty(&stream->in_owing))
         list_push(&device->owing, &stream->in_owing);
@@ -440,6 +443,8 @@ void cuda_mark(struct device_stream *stream, struct device_mark *mark)
 
 static bool has_come(const struct device_stream *stream, const struct owed *owed)
 {
+    if (owed->unmarked)
+        return true;
     if (owed->event)
         return stream->device->driver->event_query(owed->event) == 0;
     return (int32_t)(stream->page->counters[stream->counter] - owed->number) >= 0;

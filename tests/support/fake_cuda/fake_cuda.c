@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "tests/support/fake_cuda/fake_cuda.h"
 
 /* What the tests may look at, by dlsym. */
 EXPORT int fake_cuda_modules, fake_cuda_allocations, fake_cuda_retained, fake_cuda_pushed, fake_cuda_events;
@@ -19,8 +19,7 @@ static int a_context, a_module, a_function;
 static void *current;
 static int max_dynamic_shared = 48 << 10;
 
-/* The number that the environment wants from this call; 0: success. */
-static int scripted(const char *call)
+int fake_cuda_scripted(const char *call)
 {
     const char *fail = getenv("FAKE_CUDA_FAIL");
     size_t size = strlen(call);
@@ -37,7 +36,7 @@ static int index_size(void)
 
 EXPORT int cuInit(unsigned flags)
 {
-    int failed = scripted("cuInit");
+    int failed = fake_cuda_scripted("cuInit");
     if (failed)
         return failed;
     return flags ? 1 : 0;
@@ -45,7 +44,7 @@ EXPORT int cuInit(unsigned flags)
 
 EXPORT int cuDriverGetVersion(int *version)
 {
-    int failed = scripted("cuDriverGetVersion");
+    int failed = fake_cuda_scripted("cuDriverGetVersion");
     if (failed)
         return failed;
     *version = 13000;
@@ -66,7 +65,7 @@ EXPORT int cuGetErrorString(int result, const char **text)
 
 EXPORT int cuDeviceGetCount(int *count)
 {
-    int failed = scripted("cuDeviceGetCount");
+    int failed = fake_cuda_scripted("cuDeviceGetCount");
     if (failed)
         return failed;
     *count = 1;
@@ -75,7 +74,7 @@ EXPORT int cuDeviceGetCount(int *count)
 
 EXPORT int cuDeviceGet(int *device, int ordinal)
 {
-    int failed = scripted("cuDeviceGet");
+    int failed = fake_cuda_scripted("cuDeviceGet");
     if (failed)
         return failed;
     *device = 7;
@@ -84,7 +83,7 @@ EXPORT int cuDeviceGet(int *device, int ordinal)
 
 EXPORT int cuDeviceGetName(char *name, int size, int device)
 {
-    int failed = scripted("cuDeviceGetName");
+    int failed = fake_cuda_scripted("cuDeviceGetName");
     if (failed)
         return failed;
     snprintf(name, (size_t)size, "fake device");
@@ -93,9 +92,9 @@ EXPORT int cuDeviceGetName(char *name, int size, int device)
 
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    static const int values[128] = {[1] = 1024,  [2] = 1024,  [3] = 1024, [4] = 64, [5] = 2147483647,
-                                    [6] = 65535, [7] = 65535, [75] = 9,   [76] = 0, [97] = 232448};
-    int failed = scripted("cuDeviceGetAttribute");
+    static const int values[128] = {[1] = 1024,  [2] = 1024, [3] = 1024, [4] = 64, [5] = 2147483647, [6] = 65535,
+                                    [7] = 65535, [16] = 132, [75] = 9,   [76] = 0, [97] = 232448};
+    int failed = fake_cuda_scripted("cuDeviceGetAttribute");
     if (failed)
         return failed;
     *value = values[attribute & 127];
@@ -104,7 +103,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)
 {
-    int failed = scripted("cuDevicePrimaryCtxRetain");
+    int failed = fake_cuda_scripted("cuDevicePrimaryCtxRetain");
     if (failed)
         return failed;
     *context = &a_context;
@@ -115,7 +114,7 @@ EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
 {
     fake_cuda_retained--;
-    int failed = scripted("cuDevicePrimaryCtxRelease_v2");
+    int failed = fake_cuda_scripted("cuDevicePrimaryCtxRelease_v2");
     if (failed)
         return failed;
     return device == 7 ? 0 : 101;
@@ -123,7 +122,7 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device)
 
 EXPORT int cuCtxGetCurrent(void **context)
 {
-    int failed = scripted("cuCtxGetCurrent");
+    int failed = fake_cuda_scripted("cuCtxGetCurrent");
     if (failed)
         return failed;
     *context = current;
@@ -132,7 +131,7 @@ EXPORT int cuCtxGetCurrent(void **context)
 
 EXPORT int cuCtxGetDevice(int *device)
 {
-    int failed = scripted("cuCtxGetDevice");
+    int failed = fake_cuda_scripted("cuCtxGetDevice");
     if (failed)
         return failed;
     *device = 7;
@@ -141,7 +140,7 @@ EXPORT int cuCtxGetDevice(int *device)
 
 EXPORT int cuCtxPushCurrent_v2(void *context)
 {
-    int failed = scripted("cuCtxPushCurrent_v2");
+    int failed = fake_cuda_scripted("cuCtxPushCurrent_v2");
     if (failed)
         return failed;
     fake_cuda_pushed++;
@@ -154,7 +153,7 @@ EXPORT int cuCtxPopCurrent_v2(void **context)
     *context = current;
     if (--fake_cuda_pushed == 0)
         current = NULL;
-    int failed = scripted("cuCtxPopCurrent_v2");
+    int failed = fake_cuda_scripted("cuCtxPopCurrent_v2");
     if (failed)
         return failed;
     return 0;
@@ -162,7 +161,7 @@ EXPORT int cuCtxPopCurrent_v2(void **context)
 
 EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned n_options, int *options, void **values)
 {
-    int result = scripted("cuModuleLoadDataEx");
+    int result = fake_cuda_scripted("cuModuleLoadDataEx");
     for (unsigned i = 0; result && i < n_options; i++) {
         if (options[i] == 5)
             strcpy(values[i], "the loader's own words");
@@ -179,7 +178,7 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned n_optio
 EXPORT int cuModuleUnload(void *module)
 {
     fake_cuda_modules--;
-    int failed = scripted("cuModuleUnload");
+    int failed = fake_cuda_scripted("cuModuleUnload");
     if (failed)
         return failed;
     return module == &a_module ? 0 : 400;
@@ -187,7 +186,7 @@ EXPORT int cuModuleUnload(void *module)
 
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-    int failed = scripted("cuModuleGetFunction");
+    int failed = fake_cuda_scripted("cuModuleGetFunction");
     if (failed)
         return failed;
     *function = &a_function;
@@ -196,7 +195,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
 
 EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function)
 {
-    int failed = scripted("cuFuncGetAttribute");
+    int failed = fake_cuda_scripted("cuFuncGetAttribute");
     if (failed)
         return failed;
     *value = attribute == 0 ? 1024 : attribute == 1 ? 16640 : attribute == 8 ? max_dynamic_shared : 0;
@@ -205,7 +204,7 @@ EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function)
 
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value)
 {
-    int failed = scripted("cuFuncSetAttribute");
+    int failed = fake_cuda_scripted("cuFuncSetAttribute");
     if (failed)
         return failed;
     if (function != &a_function || attribute != 8)
@@ -216,7 +215,7 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value)
 
 EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size)
 {
-    int failed = scripted("cuFuncGetParamInfo");
+    int failed = fake_cuda_scripted("cuFuncGetParamInfo");
     if (failed)
         return failed;
     if (function != &a_function || index > 1)
@@ -251,7 +250,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
                           unsigned shared, void *stream, void **params, void **extra)
 {
     (void)stream;
-    int failed = scripted("cuLaunchKernel");
+    int failed = fake_cuda_scripted("cuLaunchKernel");
     if (failed)
         return failed;
     if (function != &a_function || !current || extra || bx != 64 || by != 8 || bz != 1 || gy != 1 || gz != 1)
@@ -275,7 +274,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 
 EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
-    int failed = scripted("cuMemAlloc_v2");
+    int failed = fake_cuda_scripted("cuMemAlloc_v2");
     if (failed)
         return failed;
     void *memory = malloc(size);
@@ -290,7 +289,7 @@ EXPORT int cuMemFree_v2(uint64_t address)
 {
     free((void *)(uintptr_t)address);
     fake_cuda_allocations--;
-    int failed = scripted("cuMemFree_v2");
+    int failed = fake_cuda_scripted("cuMemFree_v2");
     if (failed)
         return failed;
     return 0;
@@ -298,7 +297,7 @@ EXPORT int cuMemFree_v2(uint64_t address)
 
 EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size)
 {
-    int failed = scripted("cuMemcpyHtoD_v2");
+    int failed = fake_cuda_scripted("cuMemcpyHtoD_v2");
     if (failed)
         return failed;
     memcpy((void *)(uintptr_t)to, from, size);
@@ -307,7 +306,7 @@ EXPORT int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size)
 
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size)
 {
-    int failed = scripted("cuMemcpyDtoH_v2");
+    int failed = fake_cuda_scripted("cuMemcpyDtoH_v2");
     if (failed)
         return failed;
     memcpy(to, (const void *)(uintptr_t)from, size);
@@ -316,16 +315,25 @@ EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size)
 
 EXPORT int cuMemsetD8_v2(uint64_t address, unsigned char value, size_t size)
 {
-    int failed = scripted("cuMemsetD8_v2");
+    int failed = fake_cuda_scripted("cuMemsetD8_v2");
     if (failed)
         return failed;
     memset((void *)(uintptr_t)address, value, size);
     return 0;
 }
 
+EXPORT int cuCtxSetCurrent(void *context)
+{
+    int failed = fake_cuda_scripted("cuCtxSetCurrent");
+    if (failed)
+        return failed;
+    current = context;
+    return 0;
+}
+
 EXPORT int cuCtxSynchronize(void)
 {
-    int failed = scripted("cuCtxSynchronize");
+    int failed = fake_cuda_scripted("cuCtxSynchronize");
     if (failed)
         return failed;
     return 0;
@@ -334,7 +342,7 @@ EXPORT int cuCtxSynchronize(void)
 EXPORT int cuEventCreate(void **event, unsigned flags)
 {
     (void)flags;
-    int failed = scripted("cuEventCreate");
+    int failed = fake_cuda_scripted("cuEventCreate");
     if (failed)
         return failed;
     *event = &fake_cuda_events;
@@ -345,7 +353,7 @@ EXPORT int cuEventCreate(void **event, unsigned flags)
 EXPORT int cuEventDestroy_v2(void *event)
 {
     fake_cuda_events--;
-    int failed = scripted("cuEventDestroy_v2");
+    int failed = fake_cuda_scripted("cuEventDestroy_v2");
     if (failed)
         return failed;
     return event == &fake_cuda_events ? 0 : 400;
@@ -354,7 +362,7 @@ EXPORT int cuEventDestroy_v2(void *event)
 EXPORT int cuEventRecord(void *event, void *stream)
 {
     (void)stream;
-    int failed = scripted("cuEventRecord");
+    int failed = fake_cuda_scripted("cuEventRecord");
     if (failed)
         return failed;
     return event == &fake_cuda_events ? 0 : 400;
@@ -362,7 +370,7 @@ EXPORT int cuEventRecord(void *event, void *stream)
 
 EXPORT int cuEventSynchronize(void *event)
 {
-    int failed = scripted("cuEventSynchronize");
+    int failed = fake_cuda_scripted("cuEventSynchronize");
     if (failed)
         return failed;
     return event == &fake_cuda_events ? 0 : 400;
@@ -371,7 +379,7 @@ EXPORT int cuEventSynchronize(void *event)
 EXPORT int cuEventElapsedTime(float *ms, void *start, void *end)
 {
     (void)start, (void)end;
-    int failed = scripted("cuEventElapsedTime");
+    int failed = fake_cuda_scripted("cuEventElapsedTime");
     if (failed)
         return failed;
     *ms = 0.125f;
