@@ -90,13 +90,15 @@ static bool choose_verbose(const struct settings *settings, size_t i, struct val
     return flag(true, i, ret);
 }
 
-/* Beside -G only 0 is legal, and it is what -G means. The C++ compiler's levels end at 3. */
+/* Beside -G only 0 is legal, and it is what -G means. The C++ compiler's levels end at 3, and its default is 2: that is
+ * what the default, and the level below, stand for. */
 static bool choose_opt_level(const struct settings *settings, size_t i, struct value *ret)
 {
     const struct compile_options *compile = settings->compile;
     unsigned level = (unsigned)compile->opt_level;
+    bool is_default = level == OPT_LEVEL_DEFAULT || (is_host(settings) && level == OPT_LEVEL_HOST);
     *ret = (struct value){.numeric = true, .number = is_host(settings) && level > 3 ? 3 : level};
-    return i == 0 && compile->has_opt_level && compile->opt_level != OPT_LEVEL_DEFAULT && !compile->debug;
+    return i == 0 && compile->has_opt_level && !is_default && !compile->debug;
 }
 
 static bool choose_max_registers(const struct settings *settings, size_t i, struct value *ret)

@@ -5,6 +5,7 @@
 #include "daemon/resolve/target.h"
 
 #define OPT_LEVEL_DEFAULT 3u /* what the assembler does when nothing is said */
+#define OPT_LEVEL_HOST 2u    /* of every host program, from preamble/host/arguments.def */
 #define OPT_LEVEL_MAX 4u
 
 /* What the rows read. */

@@ -55,11 +55,33 @@ static int warn_options(const struct step *step, struct resolved *ret, struct er
         zone_format(step->zone, next_warning(ret), error,
                     "compile.debug drops compile.line_info; debug information holds the lines"))
         return -1;
-    if (compile->has_opt_level && compile->opt_level < OPT_LEVEL_DEFAULT &&
+    unsigned fast = step->target.image_kind == IMAGE_KIND_SHARED_OBJECT ? OPT_LEVEL_HOST : OPT_LEVEL_DEFAULT;
+    if (compile->has_opt_level && compile->opt_level < fast &&
         zone_format(step->zone, next_warning(ret), error,
                     "compile.opt_level %u is below the default of %u; the kernel will be slower",
-                    (unsigned)compile->opt_level, OPT_LEVEL_DEFAULT))
+                    (unsigned)compile->opt_level, fast))
         return -1;
+    return 0;
+}
+
+/* What was asked for explicitly and has no form there. A block size is no wish, and contracted products are allowed,
+ * not promised. */
+static int warn_host(const struct step *step, struct resolved *ret, struct error *error)
+{
+    const struct compile_options *compile = step->compile;
+    const struct {
+        bool asked;
+        const char *field, *why;
+    } options[] = {
+        {compile->has_max_registers, "max_registers", "a CPU's registers are its own affair"},
+        {compile->fast_math, "fast_math", "its mathematics has one form"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (step->target.image_kind == IMAGE_KIND_SHARED_OBJECT && options[i].asked &&
+            zone_format(step->zone, next_warning(ret), error, "compile.%s does nothing on the host device: %s",
+                        options[i].field, options[i].why))
+            return -1;
+    }
     return 0;
 }
 
@@ -93,8 +115,8 @@ static int write_warnings(const struct step *step, struct resolved *ret, struct 
     if (!ret->warnings)
         return -1;
     ret->n_warnings = 0;
-    return warn_target(step, ret, error) || warn_options(step, ret, error) || warn_bounds(step, ret, error) ||
-                   warn_sample(step, ret, error)
+    return warn_target(step, ret, error) || warn_options(step, ret, error) || warn_host(step, ret, error) ||
+                   warn_bounds(step, ret, error) || warn_sample(step, ret, error)
                ? -1
                : 0;
 }
