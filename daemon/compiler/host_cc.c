@@ -1,6 +1,7 @@
 #include "daemon/compiler/host_cc.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +211,8 @@ int host_cc_build(const struct host_cc *cc, uint8_t ret[DIGEST_SIZE], struct err
     snprintf(version, sizeof version, "fusiond host %u: %u.%u", FUSIOND_HOST_ABI, cc->major, cc->minor);
     add_text(&state, version);
     add_text(&state, cc->machine);
+    /* Images need its symbols where they are loaded. */
+    add_text(&state, gnu_get_libc_version());
     add_list(&state, host_compile_arguments);
     add_list(&state, host_link_arguments);
     add_list(&state, host_link_libraries);

@@ -41,8 +41,8 @@ int host_cc_warm_up(const struct host_cc *cc, struct error *error);
 /* Which files they are, for the front to notice an upgrade. */
 int host_cc_identity(const struct host_cc *cc, char *ret, size_t room, struct error *error);
 
-/* The digest of all that decides about an image beside the program and its arguments: version, machine, the stages'
- * bytes, the fixed arguments, the host texts. */
+/* The digest of all that decides about an image beside the program and its arguments: version, machine, C library, the
+ * stages' bytes, the fixed arguments, the host texts. */
 int host_cc_build(const struct host_cc *cc, uint8_t ret[DIGEST_SIZE], struct error *error);
 
 /* Shut the process in: the toolchain's folders, and the private one. */
