@@ -86,6 +86,27 @@ Test(kernel_key, vector_headers)
     check_vector("headers", &input, "6d8c7619219c203cdcfd840b0735a4cd840280bcac67e2bc50d2d0340596bfc9");
 }
 
+Test(kernel_key, vector_host)
+{
+    struct text args[] = {TEXT_OF("-DNDEBUG")};
+    struct key_part modules[] = {part_of("before the code", "#include \"fusiond/host/cuda.cuh\"\n")};
+    struct text entries[] = {TEXT_OF("copy")};
+    struct key_input input = {
+        .target = TEXT_OF("host"),
+        .image_kind = IMAGE_KIND_SHARED_OBJECT,
+        .structured = true,
+        .args = args,
+        .n_args = COUNT(args),
+        .modules = modules,
+        .n_modules = COUNT(modules),
+        .entries = entries,
+        .n_entries = COUNT(entries),
+        .code = TEXT_OF("__global__ void copy(float *out, const float *in) { *out = *in; }\n"),
+    };
+    digest_of("compiler", 8, input.build);
+    check_vector("host", &input, "86b2699feb3ab7b1a7b1d820f7adacbe03432d153883fc51609d40aceb8e3f93");
+}
+
 /* ---- an input whose every byte can be reached ---- */
 
 struct sample {
