@@ -124,7 +124,8 @@ static void on_frame(struct channel *channel, const uint8_t *frame, size_t size)
 static void on_end(struct channel *channel, const struct error *reason)
 {
     struct child *child = channel->owner;
-    if (reason->code != STATUS_OK && child->text_size == 0)
+    /* That the connection went with it says nothing. */
+    if (reason->code != STATUS_OK && reason->code != STATUS_DISCONNECTED && child->text_size == 0)
         child->text_size = (size_t)snprintf(child->text, sizeof child->text, "%s", reason->text);
     if (!child->reaped && !(child->released && reason->code == STATUS_OK))
         uv_process_kill(&child->process, SIGKILL);
@@ -196,6 +197,11 @@ void child_send(struct child *child, const char *bytes, size_t size, const int *
 {
     if (child->channel_open)
         channel_send(&child->channel, bytes, size, fds, n_fds);
+}
+
+bool child_hears(const struct child *child)
+{
+    return child->channel_open && !child->killed && !child->released;
 }
 
 void child_forget_complaint(struct child *child)

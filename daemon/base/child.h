@@ -61,6 +61,9 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
 /* Send a frame. The descriptors that travel with it are duplicated. */
 void child_send(struct child *child, const char *bytes, size_t size, const int *fds, size_t n_fds);
 
+/* Whether it can still be spoken to: false from the moment when its channel has ended, before it is reaped. */
+bool child_hears(const struct child *child);
+
 /* Forget what it said on stderr so far: from now on it is about something else. */
 void child_forget_complaint(struct child *child);
 

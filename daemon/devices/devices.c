@@ -17,6 +17,8 @@
 /* Executors that do not become ready are started again ever more slowly, and after this many times in a row those who
  * wait are told. */
 #define MAX_FAILED_STARTS 3
+/* The same of executors that die over a client's channel. */
+#define MAX_HANDED 3
 #define BACKOFF_MS 50
 #define MAX_BACKOFF_MS 5000
 /* A device that is asked for and not there may have come since the last look, if that is so old. */
@@ -172,9 +174,12 @@ static void retire_if_idle(struct devices *devices, struct executor *executor)
         executor_release_after(executor, devices->options.idle_ms);
 }
 
+static void deliver(struct devices *devices, struct executor *executor);
+
 static void on_status(struct executor *executor)
 {
     struct devices *devices = executor->owner;
+    deliver(devices, executor);
     update_gauges(devices);
     retire_if_idle(devices, executor);
 }
@@ -202,17 +207,15 @@ static void log_loss(const struct executor *executor, const struct executor_end 
               end->text);
 }
 
+static void take_back(struct devices *devices, struct executor *executor, const struct executor_end *end);
+
 static void on_gone(struct executor *executor, const struct executor_end *end)
 {
     struct devices *devices = executor->owner;
     list_remove(&executor->link);
     devices->n_executors--;
     fetches_orphan(executor);
-    for (struct list *link = devices->opens.next; link != &devices->opens; link = link->next) {
-        struct device_open *open = container_of(link, struct device_open, link);
-        if (open->own == executor)
-            open->own = NULL;
-    }
+    take_back(devices, executor, end);
     if (end->on_purpose) {
         log_event(LOG_INFO, "executor.ended", "uid=%u pid=%d code=%s", executor->uid, executor->child.process.pid,
                   end->code);
@@ -264,7 +267,7 @@ static int start_executor(struct devices *devices, struct device_open *open, str
     executor->uid = open->uid;
     executor->session = open->session;
     if (open->session)
-        open->own = executor;
+        open->executor = executor;
     list_push(&devices->executors, &executor->link);
     devices->n_executors++;
     devices->options.stats->executor_starts_total++;
@@ -272,15 +275,15 @@ static int start_executor(struct devices *devices, struct device_open *open, str
     return 0;
 }
 
-/* One that is starting or ready. */
+/* One that is starting or ready, and not just dying. */
 static struct executor *find_executor(struct devices *devices, const struct device_open *open)
 {
     if (open->session)
-        return open->own;
+        return open->executor && executor_is_usable(open->executor) ? open->executor : NULL;
     for (struct list *link = devices->executors.next; link != &devices->executors; link = link->next) {
         struct executor *executor = container_of(link, struct executor, link);
-        if ((executor->state == EXECUTOR_STARTING || executor->state == EXECUTOR_READY) && !executor->session &&
-            executor->uid == open->uid && device_id_equal(&executor->device, &open->device))
+        if (executor_is_usable(executor) && !executor->session && executor->uid == open->uid &&
+            device_id_equal(&executor->device, &open->device))
             return executor;
     }
     return NULL;
@@ -288,35 +291,96 @@ static struct executor *find_executor(struct devices *devices, const struct devi
 
 /* ---- those who wait ---- */
 
+static void drop_channel(struct device_open *open)
+{
+    if (open->is_handed)
+        close(open->fd);
+    open->is_handed = false;
+    open->executor = NULL;
+}
+
 static void fail(struct device_open *open, const struct error *error)
 {
     list_remove(&open->link);
+    drop_channel(open);
     open->done(open, NULL, error);
 }
 
-/* The executor gets one end, the client the other; the front keeps neither. */
-static void attach(struct devices *devices, struct device_open *open, struct executor *executor,
-                   const struct device *device)
+static void fail_gone(struct device_open *open)
+{
+    struct error error;
+    error_set(&error, STATUS_NO_DEVICE, "device: %s is gone", open->device.uuid[0] ? open->device.uuid : "it");
+    fail(open, &error);
+}
+
+/* The executor gets one end, and once it has it the client gets the other; the front keeps neither. Sooner, and the
+ * client might get the end of a channel to an executor that is dying. */
+static void hand_over(struct devices *devices, struct device_open *open, struct executor *executor)
 {
     int pair[2];
     struct error error;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
         error_set_errno(&error, STATUS_SYSTEM, errno, "making a channel to a device");
-        open->own = NULL;
-        retire_if_idle(devices, executor);
         fail(open, &error);
         return;
     }
-    struct device_opened opened = {device, executor->child.process.pid, pair[1]};
+    log_event(LOG_DEBUG, "channel.open", "client=%llu uid=%u pid=%d executor=%d",
+              (unsigned long long)devices->last_client + 1, open->uid, open->pid, executor->child.process.pid);
     executor_attach(executor, ++devices->last_client, open->pid, pair[0]);
     close(pair[0]);
-    devices->options.stats->channels_total++;
-    update_gauges(devices);
+    open->executor = executor;
+    open->is_handed = true;
+    open->number = executor->attached;
+    open->fd = pair[1];
+    open->n_handed++;
     list_remove(&open->link);
-    log_event(LOG_DEBUG, "channel.open", "client=%llu uid=%u pid=%d executor=%d",
-              (unsigned long long)devices->last_client, open->uid, open->pid, executor->child.process.pid);
-    open->done(open, &opened, NULL);
-    close(pair[1]);
+    list_push(&executor->attaching, &open->link);
+    update_gauges(devices);
+}
+
+/* Give their ends to those whose channels have reached the executor. */
+static void deliver(struct devices *devices, struct executor *executor)
+{
+    while (!list_empty(&executor->attaching)) {
+        struct device_open *open = container_of(executor->attaching.next, struct device_open, link);
+        if (open->number > executor->confirmed)
+            break;
+        const struct device *device = find_device(devices, &open->device);
+        if (device) {
+            struct device_opened opened = {device, executor->child.process.pid, open->fd};
+            int fd = open->fd;
+            list_remove(&open->link);
+            open->is_handed = false;
+            devices->options.stats->channels_total++;
+            open->done(open, &opened, NULL);
+            close(fd);
+        } else {
+            fail_gone(open);
+        }
+    }
+}
+
+/* The executor is gone: those whom it has not answered for try another one, or give up. */
+static void take_back(struct devices *devices, struct executor *executor, const struct executor_end *end)
+{
+    struct list *link;
+    for (link = devices->opens.next; link != &devices->opens; link = link->next) {
+        struct device_open *open = container_of(link, struct device_open, link);
+        if (open->executor == executor)
+            open->executor = NULL;
+    }
+    while ((link = list_pop(&executor->attaching))) {
+        struct device_open *open = container_of(link, struct device_open, link);
+        struct error error;
+        drop_channel(open);
+        if (open->n_handed < MAX_HANDED) {
+            list_push(&devices->opens, &open->link);
+            continue;
+        }
+        error_set(&error, STATUS_EXECUTOR_UNAVAILABLE, "device: %u executors died over the channel: %.400s",
+                  open->n_handed, end->text);
+        fail(open, &error);
+    }
 }
 
 /* Settle which device is meant. */
@@ -388,15 +452,13 @@ static void advance_open(struct devices *devices, struct device_open *open, uint
         fail(open, &error);
         return;
     }
-    const struct device *device = find_device(devices, &open->device);
-    if (!device) {
-        error_set(&error, STATUS_NO_DEVICE, "device: %s is gone", open->device.uuid[0] ? open->device.uuid : "it");
-        fail(open, &error);
+    if (!find_device(devices, &open->device)) {
+        fail_gone(open);
         return;
     }
     struct executor *executor = find_executor(devices, open);
     if (executor && executor->state == EXECUTOR_READY)
-        attach(devices, open, executor, device);
+        hand_over(devices, open, executor);
     else if (!executor && seek_executor(devices, open, &ms, &error) < 0)
         fail(open, &error);
     if (ms < *ret_ms)
@@ -443,6 +505,7 @@ void device_open_leave(struct device_open *open)
 {
     if (open->link.next)
         list_remove(&open->link);
+    drop_channel(open);
 }
 
 int devices_look(struct devices *devices, struct device_look *look, struct error *error)
@@ -520,6 +583,11 @@ void devices_close(struct devices *devices, void (*on_closed)(void *owner), void
     devices->owner = owner;
     uv_timer_stop(&devices->wake);
     error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    for (link = devices->executors.next; link != &devices->executors; link = link->next) {
+        struct executor *executor = container_of(link, struct executor, link);
+        while (!list_empty(&executor->attaching))
+            fail(container_of(executor->attaching.next, struct device_open, link), &error);
+    }
     while (!list_empty(&devices->opens))
         fail(container_of(devices->opens.next, struct device_open, link), &error);
     while ((link = list_pop(&devices->looks))) {

@@ -4,9 +4,12 @@
  *
  * Opening a device:
  *
- *   device_open ─► what devices are there? ─► which one is meant? ─► is there an executor? ──────► attached, answered
- *                    │ waits for the probe      │ NO_DEVICE           │ no: one is started   ready
- *                    └─ EXECUTOR_UNAVAILABLE ◄──┼─────────────────────┘ three starts have failed
+ *   device_open ─► what devices are there? ─► which one is meant? ─► is there an executor? ─► it gets its end of the
+ *                    │ waits for the probe      │ NO_DEVICE           │ no: one is started     channel, and says so
+ *                    │                          │                     │       ▲                  │         │
+ *                    └─ EXECUTOR_UNAVAILABLE ◄──┼─────────────────────┘       └──────────────────┘         ▼
+ *                                    three starts have failed, or       it dies over that, not for       answered
+ *                                    three executors died over it                the third time
  *
  * An executor that dies costs its clients their channels, which end by themselves, and the front one log line; the next
  * device_open starts another. One that has no channel for a while is let go.
@@ -51,7 +54,11 @@ struct device_open {
     bool session;
     bool is_named; /* `device` is known */
     struct device_id device;
-    struct executor *own; /* of a session, while it starts */
+    struct executor *executor; /* of a session, while it starts; and while it takes its end of the channel */
+    bool is_handed;            /* the latter: */
+    uint64_t number;           /* of the channel among those of the executor */
+    int fd;                    /* the client's end */
+    unsigned n_handed;         /* executors that were tried */
     /* Called exactly once unless it is left, later than devices_open, on the loop. One of opened and error. */
     void (*done)(struct device_open *open, const struct device_opened *opened, const struct error *error);
 };

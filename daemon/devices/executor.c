@@ -10,6 +10,8 @@
 
 /* From the start to executor_ready: opening the driver and a context, on a machine whose every core compiles. */
 #define START_DEADLINE_MS 30000
+/* From executor_attach to the news that it was taken: its loop may be held up by the driver, but not for ever. */
+#define ATTACH_DEADLINE_MS 30000
 /* An executor that told of a fault exits; the driver may hold it up. */
 #define LOST_DEADLINE_MS 1000
 /* It may take a second to drain its clients' work. */
@@ -70,8 +72,8 @@ static void on_ready(struct executor *executor, const uint8_t *frame, size_t siz
 /* Channels only end, and only those that were attached. */
 static bool is_plausible(const struct executor *executor, const struct executor_status *status)
 {
-    return status->attached <= executor->attached && status->channels <= status->attached &&
-           status->attached - status->channels >= executor->ended;
+    return status->attached <= executor->attached && status->attached >= executor->confirmed &&
+           status->channels <= status->attached && status->attached - status->channels >= executor->ended;
 }
 
 static int on_status(struct executor *executor, const uint8_t *frame, size_t size, msgpack_zone *zone,
@@ -86,6 +88,9 @@ static int on_status(struct executor *executor, const uint8_t *frame, size_t siz
                          (unsigned long long)status.channels, (unsigned long long)status.attached,
                          (unsigned long long)executor->attached, (unsigned long long)executor->ended);
     executor->ended = status.attached - status.channels;
+    executor->confirmed = status.attached;
+    if (executor->confirmed == executor->attached && !executor->idle)
+        child_disarm(&executor->child);
     executor->events->on_status(executor);
     return 0;
 }
@@ -179,6 +184,7 @@ int executor_start(struct executor *executor, uv_loop_t *loop, char **argv, cons
     *executor = (struct executor){.state = EXECUTOR_STARTING, .events = events, .owner = owner};
     list_init(&executor->link);
     list_init(&executor->fetches);
+    list_init(&executor->attaching);
     if (child_start(&executor->child, loop, argv[0], argv, LIMIT_FRAME, &child_events, executor, error) < 0)
         return -1;
     child_arm(&executor->child, START_DEADLINE_MS, on_start_deadline);
@@ -192,13 +198,25 @@ void executor_send(struct executor *executor, const msgpack_sbuffer *frame, cons
     child_send(&executor->child, frame->data, frame->size, fds, n_fds);
 }
 
+bool executor_is_usable(const struct executor *executor)
+{
+    /* One that dies at its start is waited for, to learn why. */
+    return executor->state == EXECUTOR_STARTING || (executor->state == EXECUTOR_READY && child_hears(&executor->child));
+}
+
+static void on_attach_deadline(struct child *child)
+{
+    executor_refuse(child->owner, "timeout", "it did not take a channel within 30 s");
+}
+
 void executor_attach(struct executor *executor, uint64_t client, pid_t pid, int fd)
 {
     struct executor_attach attach = {.client = client, .has_client = true, .pid = (uint64_t)pid, .has_pid = pid > 0};
     msgpack_sbuffer frame;
     require(executor->state == EXECUTOR_READY);
     msgpack_sbuffer_init(&frame);
-    child_disarm(&executor->child);
+    if (executor->confirmed == executor->attached)
+        child_arm(&executor->child, ATTACH_DEADLINE_MS, on_attach_deadline);
     executor->idle = false;
     executor->attached++;
     if (envelope_write_message(&frame, &executor_attach_type, &attach) < 0)

@@ -12,8 +12,8 @@
  *                   ▼
  *                 GONE  (reported once; the memory is the owner's to free)
  *
- * Only a READY one is attached to; it may also die from there without a word. Clients need nothing from the front after
- * that: their channels end by themselves when either side does.
+ * Only a READY one that still hears is attached to; it may also die from there without a word. Clients need nothing
+ * from the front after that: their channels end by themselves when either side does.
  */
 #ifndef DAEMON_DEVICES_EXECUTOR_H
 #define DAEMON_DEVICES_EXECUTOR_H
@@ -63,7 +63,7 @@ struct executor_events {
      * *ready points to, take *zone and leave NULL. */
     int (*on_ready)(struct executor *executor, const struct executor_ready *ready, msgpack_zone **zone,
                     struct error *ret_error);
-    /* Some of its channels have ended. */
+    /* Channels have reached it, or have ended. */
     void (*on_status)(struct executor *executor);
     /* A kernel.get; its bytes are good until the function returns. */
     void (*on_request)(struct executor *executor, const struct envelope *envelope);
@@ -79,8 +79,10 @@ struct executor {
     uid_t uid;
     bool session; /* of one client alone */
     bool probe;
-    uint64_t attached; /* channels that were handed to it */
-    uint64_t ended;    /* of these, those that it told of */
+    uint64_t attached;     /* channels that were handed to it */
+    uint64_t confirmed;    /* of these, those that have reached it */
+    struct list attaching; /* the owner's: who waits for that */
+    uint64_t ended;        /* of these, those that it told of */
     struct list fetches;
     size_t n_fetches;
     bool was_ready;
@@ -98,7 +100,10 @@ struct executor {
 int executor_start(struct executor *executor, uv_loop_t *loop, char **argv, const struct executor_events *events,
                    void *owner, struct error *error);
 
-/* Hand a READY one its end of a client's channel; the descriptor is duplicated. */
+/* Whether a channel can be handed to it, now or when it is ready. */
+bool executor_is_usable(const struct executor *executor);
+/* Hand a READY one its end of a client's channel; the descriptor is duplicated. It has it when `confirmed` has come up
+ * to what `attached` is now; one that takes too long over that is killed. */
 void executor_attach(struct executor *executor, uint64_t client, pid_t pid, int fd);
 /* Channels that are open, as far as it has told. */
 uint64_t executor_channels(const struct executor *executor);

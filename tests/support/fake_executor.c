@@ -18,6 +18,8 @@
  *   garbage-ready       bytes that are no message, instead of executor_ready
  *   other-device        opens another one than it was told
  *   dies-at-attach      abort when it gets a channel
+ *   dies-at-attach-once=FILE  unless FILE exists, which it creates
+ *   stops-at-attach     SIGSTOP when it gets a channel
  *   lies-at-attach      tells of channels that it never had
  *   asks-at-attach      for a compile
  *   floods-at-attach    asks for more kernels at once than it may
@@ -94,6 +96,15 @@ static bool does(const char *behaviour)
     at += strlen(word);
     snprintf(path, sizeof path, "%.*s", (int)strcspn(at, " "), at);
     return true;
+}
+
+/* Whether the file was there; it is from now on. */
+static bool seen(void)
+{
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
 }
 
 static _Noreturn void stay(void)
@@ -248,12 +259,8 @@ static void misbehave_at_start(bool probe)
     bool dies = does(probe ? "probe-dies" : "dies-at-start");
     if (!probe && does("starts-late"))
         dies = access(path, F_OK) != 0;
-    if (probe && does("probe-once")) {
-        int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-        dies = fd >= 0;
-        if (fd >= 0)
-            close(fd);
-    }
+    if (probe && does("probe-once"))
+        dies = !seen();
     if (dies) {
         fputs("no reason given\n", stderr);
         _exit(1);
@@ -279,8 +286,10 @@ static void misbehave_at_attach(void)
 {
     static const struct compile_request compile;
     static const struct kernel_get_request get = {.has_key = true};
-    if (does("dies-at-attach"))
+    if (does("dies-at-attach") || (does("dies-at-attach-once") && !seen()))
         abort();
+    if (does("stops-at-attach"))
+        raise(SIGSTOP);
     if (does("lies-at-attach")) {
         attached += 7;
         tell_status();
@@ -306,6 +315,7 @@ static void on_front_frame(const uint8_t *frame, size_t size)
     attached++;
     msgpack_zone_free(zone);
     misbehave_at_attach();
+    tell_status();
 }
 
 /* The answer to the last request; attaches that come before it are taken. The frame is good until the next read. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -244,16 +245,58 @@ Test(executors, one_that_exits_without_a_word)
     cr_assert(works(open_well(1, "host")));
 }
 
-/* What was handed over is lost with it: the client sees the end, whatever the moment. */
-Test(executors, one_that_dies_when_it_gets_a_channel)
+/* The client never sees a channel that has not reached an executor. */
+Test(executors, F21_one_that_dies_when_it_gets_a_channel)
+{
+    char words[600];
+    snprintf(words, sizeof words, "dies-at-attach-once=%s", folder_path("was-here"));
+    start_known(words);
+    cr_assert(works(open_well(0, "host")));
+    cr_assert_eq(stats.executor_starts_total, 2);
+    cr_assert_eq(stats.executor_faults_total, 1);
+    cr_assert_eq(stats.channels_total, 1);
+}
+
+Test(executors, F21_those_that_die_whenever_they_get_a_channel)
 {
     start_known("dies-at-attach");
+    begin(0, "host", 1000, false);
+    begin(1, "host", 1000, false);
+    open_as(2, "host", 1000, true);
+    pump_until(n_done == 3);
     for (int i = 0; i < 3; i++) {
-        open_well(i, "host");
-        channel_ends(&opens[i]);
-        pump_until(stats.executor_faults_total == (uint64_t)i + 1);
+        cr_assert_eq(opens[i].error.code, STATUS_EXECUTOR_UNAVAILABLE);
+        cr_assert_str_eq(opens[i].error.text, "device: 3 executors died over the channel: killed by SIGABRT");
     }
-    cr_assert_eq(stats.executor_starts_total, 3, "it did start");
+    cr_assert_eq(stats.executor_starts_total, 6, "three for the user, three for the session");
+    cr_assert_eq(stats.executor_faults_total, 6);
+    cr_assert_eq(stats.channels, 0);
+}
+
+Test(executors, who_leaves_while_its_channel_is_taken)
+{
+    start_known("stops-at-attach");
+    struct test_open *test = begin(0, "host", 1000, false);
+    pump_until(test->open.is_handed);
+    pid_t executor = test->open.executor->child.process.pid;
+    device_open_leave(&test->open);
+    pump_settle();
+    cr_assert_eq(stats.channels, 1, "the executor does not know yet");
+    siginfo_t stopped;
+    cr_assert_eq(waitid(P_PID, (id_t)executor, &stopped, WSTOPPED | WNOWAIT), 0);
+    kill(executor, SIGCONT);
+    pump_until(stats.channels == 0);
+    cr_assert_eq(test->n_done, 0);
+}
+
+Test(executors, closing_while_a_channel_is_taken)
+{
+    start_known("stops-at-attach");
+    struct test_open *test = begin(0, "host", 1000, false);
+    pump_until(test->open.is_handed);
+    close_devices();
+    cr_assert_eq(test->n_done, 1);
+    cr_assert_eq(test->error.code, STATUS_SHUTTING_DOWN);
 }
 
 static void expect_refusal(const char *words, const char *why)
@@ -261,10 +304,10 @@ static void expect_refusal(const char *words, const char *why)
     start_known(words);
     log_set_level(LOG_WARNING);
     capture_start();
-    open_well(0, "host");
-    channel_ends(&opens[0]);
-    pump_until(stats.executor_faults_total == 1);
+    open_badly(0, "host", STATUS_EXECUTOR_UNAVAILABLE);
+    cr_assert_eq(stats.executor_faults_total, 3);
     const char *said = capture_end();
+    cr_assert_not_null(strstr(opens[0].error.text, why), "%s", opens[0].error.text);
     cr_assert_not_null(strstr(said, "executor.lost code=protocol"), "%s", said);
     cr_assert_not_null(strstr(said, why), "%s", said);
 }
