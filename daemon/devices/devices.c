@@ -10,29 +10,16 @@
 #include "daemon/base/log.h"
 #include "daemon/devices/fetch.h"
 #include "daemon/devices/probe.h"
+#include "daemon/devices/restarts.h"
 #include "kernels_db/kernel_key.h"
 
 /* Executors of one daemon: a client that asks for sessions of its own cannot fill the node with processes. */
 #define MAX_EXECUTORS 256
-/* Executors that do not become ready are started again ever more slowly, and after this many times in a row those who
- * wait are told. */
-#define MAX_FAILED_STARTS 3
-/* The same of executors that die over a client's channel. */
+/* Executors that die over a client's channel before the client is told. */
 #define MAX_HANDED 3
-#define BACKOFF_MS 50
-#define MAX_BACKOFF_MS 5000
 /* A device that is asked for and not there may have come since the last look, if that is so old. */
 #define OLD_FACTS_MS 10000
 #define MAX_ARGS 16
-
-/* A device whose executors do not start. Owner: devices->troubles; gone with the next one that does. */
-struct trouble {
-    struct list link;
-    struct device_id device;
-    unsigned failed;
-    uint64_t until_ms; /* no start before that, by the loop's clock */
-    char reason[ERROR_TEXT];
-};
 
 struct devices {
     uv_loop_t *loop;
@@ -43,7 +30,7 @@ struct devices {
     size_t n_executors;
     struct list opens; /* those that wait */
     struct list looks;
-    struct list troubles;
+    struct restarts restarts;
     uv_timer_t wake; /* something may be decided: at once, or when a pause is over */
     uint64_t last_client;
     enum sandbox sandbox;
@@ -101,42 +88,6 @@ static void wake_after(struct devices *devices, uint64_t ms)
     uv_timer_start(&devices->wake, on_wake, ms, 0);
 }
 
-/* ---- devices whose executors do not start ---- */
-
-static struct trouble *find_trouble(struct devices *devices, const struct device_id *device)
-{
-    for (struct list *link = devices->troubles.next; link != &devices->troubles; link = link->next) {
-        struct trouble *trouble = container_of(link, struct trouble, link);
-        if (device_id_equal(&trouble->device, device))
-            return trouble;
-    }
-    return NULL;
-}
-
-static void forget_trouble(struct trouble *trouble)
-{
-    if (!trouble)
-        return;
-    list_remove(&trouble->link);
-    free(trouble);
-}
-
-static void note_trouble(struct devices *devices, const struct device_id *device, const char *why)
-{
-    struct trouble *trouble = find_trouble(devices, device);
-    if (!trouble) {
-        trouble = calloc(1, sizeof *trouble);
-        if (!trouble)
-            return; /* it is started again without a pause */
-        trouble->device = *device;
-        list_push(&devices->troubles, &trouble->link);
-    }
-    uint64_t ms = (uint64_t)BACKOFF_MS << (trouble->failed < 8 ? trouble->failed : 8);
-    trouble->failed++;
-    trouble->until_ms = uv_now(devices->loop) + (ms < MAX_BACKOFF_MS ? ms : MAX_BACKOFF_MS);
-    snprintf(trouble->reason, sizeof trouble->reason, "%s", why);
-}
-
 /* ---- executors ---- */
 
 static int on_ready(struct executor *executor, const struct executor_ready *ready, msgpack_zone **zone,
@@ -158,7 +109,7 @@ static int on_ready(struct executor *executor, const struct executor_ready *read
               ready->sandbox ? sandbox_word((int)ready->sandbox) : "none");
     if (id.kind == DEVICE_KIND_HOST)
         devices->sandbox = ready->sandbox;
-    forget_trouble(find_trouble(devices, &executor->device));
+    restarts_note_success(&devices->restarts, &executor->device);
     wake_after(devices, 0);
     return 0;
 }
@@ -222,7 +173,7 @@ static void on_gone(struct executor *executor, const struct executor_end *end)
     } else {
         log_loss(executor, end);
         if (end->was_starting)
-            note_trouble(devices, &executor->device, end->text);
+            restarts_note_failure(&devices->restarts, &executor->device, uv_now(devices->loop), end->text);
         else
             devices->options.stats->executor_faults_total++;
         /* A GPU may be gone, or another one; the CPU stays what it is. */
@@ -402,8 +353,8 @@ static int name_device(struct devices *devices, struct device_open *open, const 
     return 0;
 }
 
-/* No executor runs for it: start one, unless that has failed too often. 1: it is started; 0: it waits for *ret_ms;
- * -1: the error is for the client. */
+/* No executor runs for it: start one, or say in *ret_ms when to try again. -1, with the error for the client, when that
+ * has failed too often. */
 static int seek_executor(struct devices *devices, struct device_open *open, uint64_t *ret_ms, struct error *error)
 {
     char label[DEVICE_LABEL];
@@ -412,27 +363,24 @@ static int seek_executor(struct devices *devices, struct device_open *open, uint
     if (devices->n_executors >= MAX_EXECUTORS)
         return error_set(error, STATUS_BUSY, "%zu executors run already, the limit is %d", devices->n_executors,
                          MAX_EXECUTORS);
-    for (;;) {
-        struct trouble *trouble = find_trouble(devices, &open->device);
-        uint64_t now = uv_now(devices->loop);
-        bool paused = trouble && trouble->until_ms > now;
-        if (paused && trouble->failed >= MAX_FAILED_STARTS)
-            return error_set(error, STATUS_EXECUTOR_UNAVAILABLE,
-                             "device: the executor of %s does not start (%u times in a row): %.400s", label,
-                             trouble->failed, trouble->reason);
-        if (paused) {
-            *ret_ms = trouble->until_ms - now;
-            return 0;
-        }
-        if (start_executor(devices, open, &reason) == 0)
-            return 1;
+    uint64_t now = uv_now(devices->loop);
+    const struct trouble *trouble = restarts_paused(&devices->restarts, &open->device, now);
+    if (!trouble && start_executor(devices, open, &reason) == 0)
+        return 0;
+    if (!trouble) {
         log_event(LOG_WARNING, "executor.not_started", "code=system device=%s uid=%u reason=\"%s\"", label, open->uid,
                   reason.text);
-        note_trouble(devices, &open->device, reason.text);
-        if (!find_trouble(devices, &open->device))
-            return error_set(error, STATUS_EXECUTOR_UNAVAILABLE, "device: no executor for %s: %.400s", label,
-                             reason.text);
+        restarts_note_failure(&devices->restarts, &open->device, now, reason.text);
+        trouble = restarts_paused(&devices->restarts, &open->device, now);
     }
+    if (!trouble)
+        return error_set(error, STATUS_EXECUTOR_UNAVAILABLE, "device: no executor for %s: %.400s", label, reason.text);
+    if (trouble->failed >= RESTARTS_TRIED)
+        return error_set(error, STATUS_EXECUTOR_UNAVAILABLE,
+                         "device: the executor of %s does not start (%u times in a row): %.400s", label,
+                         trouble->failed, trouble->reason);
+    *ret_ms = trouble->until_ms - now;
+    return 0;
 }
 
 /* One step for one who waits. *ret_ms is lowered to when the next one is worth it. */
@@ -540,7 +488,7 @@ int devices_create(uv_loop_t *loop, const struct devices_options *options, struc
     list_init(&devices->executors);
     list_init(&devices->opens);
     list_init(&devices->looks);
-    list_init(&devices->troubles);
+    restarts_init(&devices->restarts);
     uv_timer_init(loop, &devices->wake);
     devices->wake.data = devices;
     probe_start(&devices->probe, loop, options->executor, on_probe_change);
@@ -562,8 +510,7 @@ static void finish_if_closed(struct devices *devices)
     if (!devices->closing || devices->n_executors > 0 || !devices->probe_closed ||
         uv_is_closing((uv_handle_t *)&devices->wake))
         return;
-    while (!list_empty(&devices->troubles))
-        forget_trouble(container_of(devices->troubles.next, struct trouble, link));
+    restarts_finish(&devices->restarts);
     uv_close((uv_handle_t *)&devices->wake, on_wake_closed);
 }
 
