@@ -197,6 +197,7 @@ static void close_device(struct backend *backend, void (*on_closed)(void *contex
     device->close_context = context;
     stop_looking(device);
     cuda_streams_finish(device);
+    cuda_memory_close(device);
     uv_close((uv_handle_t *)&device->spin, on_handle_closed);
     uv_close((uv_handle_t *)&device->poll, on_handle_closed);
 }
@@ -261,6 +262,11 @@ int cuda_device_open(uv_loop_t *loop, unsigned ordinal, struct backend **ret, st
     list_init(&device->pages);
     list_init(&device->ipc);
     list_init(&device->staging);
+    if (cuda_memory_open(device, error) < 0) {
+        driver->primary_context_release(device->device);
+        free(device);
+        return -1;
+    }
     uv_idle_init(loop, &device->spin);
     uv_timer_init(loop, &device->poll);
     device->spin.data = device->poll.data = device;

@@ -19,6 +19,7 @@ struct cuda_device {
     uv_idle_t spin;    /* looks again and again, for a while */
     uv_timer_t poll;   /* then now and then */
     uint64_t spin_until_ns;
+    void *memory_stream; /* where plain memory comes and goes; NULL: the driver has no pools */
     struct list pages;   /* of completion counters */
     struct list ipc;     /* memory opened by handle */
     struct list staging; /* pinned slots that are free */
@@ -50,6 +51,9 @@ int cuda_allow_shared(struct cuda_device *device, const struct device_function *
                       struct error *error);
 
 /* memory.c */
+/* A stream and a pool for memory that is not shared; without them every free waits for the whole device. */
+int cuda_memory_open(struct cuda_device *device, struct error *error);
+void cuda_memory_close(struct cuda_device *device);
 int cuda_allocate(struct backend *backend, uint64_t size, bool exportable, struct device_memory *ret,
                   struct error *error);
 int cuda_import(struct backend *backend, const struct device_import *from, struct device_memory *ret,

@@ -1,6 +1,6 @@
 /*
- * Three kinds of memory: of cuMemAlloc, for what stays here; virtual memory, whose physical allocation has a descriptor
- * that others can map; and what others have allocated, imported by such a descriptor or by an IPC handle.
+ * Three kinds of memory: of the device's pool, for what stays here; virtual memory, whose physical allocation has a
+ * descriptor that others can map; and what others have allocated, imported by such a descriptor or by an IPC handle.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,6 +11,11 @@
 
 #define HANDLE_POSIX_FD 1
 #define IPC_LAZY_PEER_ACCESS 1u
+
+/* What the pool keeps instead of giving it back to the device: CU_MEMPOOL_ATTR_RELEASE_THRESHOLD. */
+#define POOL_ATTRIBUTE_THRESHOLD 4
+#define POOL_KEEPS (1ull << 30)
+#define STREAM_NON_BLOCKING 1u
 
 enum origin {
     ORIGIN_PLAIN,
@@ -49,12 +54,47 @@ static struct memory *make(enum origin origin, struct error *error)
 
 /* ---- plain ---- */
 
+int cuda_memory_open(struct cuda_device *device, struct error *error)
+{
+    const struct driver *driver = device->driver;
+    uint64_t keeps = POOL_KEEPS;
+    void *pool;
+    if (!driver->pool_of_device || !driver->pool_set || !driver->pool_allocate || !driver->pool_free ||
+        driver->pool_of_device(&pool, device->device) != 0)
+        return 0; /* then by cuMemAlloc */
+    int result = driver->pool_set(pool, POOL_ATTRIBUTE_THRESHOLD, &keeps);
+    if (cuda_check(device, "cuMemPoolSetAttribute", result, error) < 0)
+        return -1;
+    result = driver->stream_create(&device->memory_stream, STREAM_NON_BLOCKING, 0);
+    return cuda_check(device, "cuStreamCreateWithPriority", result, error);
+}
+
+void cuda_memory_close(struct cuda_device *device)
+{
+    if (device->memory_stream)
+        device->driver->stream_destroy(device->memory_stream);
+}
+
+/* From the pool it is there when the memory stream, which does nothing else, has got to it: at once. */
+static int take_plain(struct cuda_device *device, uint64_t size, uint64_t *ret, struct error *error)
+{
+    const struct driver *driver = device->driver;
+    if (!device->memory_stream)
+        return cuda_check(device, "cuMemAlloc", driver->memory_allocate(ret, size), error);
+    if (cuda_check(device, "cuMemAllocAsync", driver->pool_allocate(ret, size, device->memory_stream), error) < 0)
+        return -1;
+    if (cuda_check(device, "cuStreamSynchronize", driver->stream_synchronize(device->memory_stream), error) == 0)
+        return 0;
+    driver->pool_free(*ret, device->memory_stream);
+    return -1;
+}
+
 static int allocate_plain(struct cuda_device *device, uint64_t size, struct device_memory *ret, struct error *error)
 {
     struct memory *memory = make(ORIGIN_PLAIN, error);
     if (!memory)
         return -1;
-    if (cuda_check(device, "cuMemAlloc", device->driver->memory_allocate(&memory->base, size), error) < 0) {
+    if (take_plain(device, size, &memory->base, error) < 0) {
         free(memory);
         return error_wrap(error, "%llu bytes", (unsigned long long)size);
     }
@@ -279,7 +319,9 @@ void cuda_release(struct backend *backend, struct device_memory *memory)
     const struct driver *driver = device->driver;
     struct memory *own = memory->own;
     /* What fails here belongs to a device that is lost, and goes with the process. */
-    if (own->origin == ORIGIN_PLAIN) {
+    if (own->origin == ORIGIN_PLAIN && device->memory_stream) {
+        driver->pool_free(own->base, device->memory_stream);
+    } else if (own->origin == ORIGIN_PLAIN) {
         driver->memory_free(own->base);
     } else if (own->origin == ORIGIN_VIRTUAL) {
         driver->virtual_unmap(own->base, own->size);

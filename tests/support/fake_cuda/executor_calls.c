@@ -170,6 +170,38 @@ EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *at, unsigned fl
     return 0;
 }
 
+/* ---- the pool; FAKE_CUDA_NO_POOL=1: there is none ---- */
+
+int cuMemAlloc_v2(uint64_t *address, size_t size);
+int cuMemFree_v2(uint64_t address);
+
+EXPORT int cuDeviceGetDefaultMemPool(void **pool, int device)
+{
+    SCRIPTED("cuDeviceGetDefaultMemPool");
+    *pool = &fake_cuda_pinned;
+    return device == 7 && !getenv("FAKE_CUDA_NO_POOL") ? 0 : 801;
+}
+
+EXPORT int cuMemPoolSetAttribute(void *pool, int attribute, void *value)
+{
+    (void)value;
+    SCRIPTED("cuMemPoolSetAttribute");
+    return pool == &fake_cuda_pinned && attribute == 4 ? 0 : 1;
+}
+
+EXPORT int cuMemAllocAsync(uint64_t *address, size_t size, void *stream)
+{
+    SCRIPTED("cuMemAllocAsync");
+    return stream == &fake_cuda_streams ? cuMemAlloc_v2(address, size) : 1;
+}
+
+EXPORT int cuMemFreeAsync(uint64_t address, void *stream)
+{
+    (void)stream;
+    SCRIPTED("cuMemFreeAsync");
+    return cuMemFree_v2(address);
+}
+
 /* ---- virtual memory: a handle is a memfd and one ---- */
 
 EXPORT int cuMemGetAllocationGranularity(size_t *granularity, const void *allocation, int option)

@@ -272,6 +272,18 @@ Test(cuda_device, runs_in_order_and_leaves_nothing)
     expect_nothing_left("a good run");
 }
 
+Test(cuda_device, without_a_pool_memory_comes_from_the_device)
+{
+    struct scene scene = {0};
+    struct error error = {0};
+    setenv("FAKE_CUDA_NO_POOL", "1", 1);
+    cr_assert_eq(open_device(), 0, "%s", last.text);
+    cr_assert_eq(play(&scene, &error), 0, "%s %s", error.text, last.text);
+    clear(&scene);
+    close_device();
+    expect_nothing_left("a run without a pool");
+}
+
 Test(cuda_device, without_completion_numbers_events_do)
 {
     struct scene scene = {0};
@@ -297,7 +309,7 @@ Test(cuda_device, F23_every_call_may_fail)
                                         "cuStreamCreateWithPriority",
                                         "cuStreamWriteValue32_v2",
                                         "cuStreamSynchronize",
-                                        "cuMemAlloc_v2",
+                                        "cuMemAllocAsync",
                                         "cuMemcpyHtoDAsync_v2",
                                         "cuMemcpyDtoHAsync_v2",
                                         "cuMemsetD8Async",
