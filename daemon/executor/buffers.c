@@ -57,17 +57,24 @@ static int check_room(const struct buffers *buffers, uint64_t size, struct error
     return 0;
 }
 
-static void add(struct buffers *buffers, struct buffer *buffer)
+/* The buffer is destroyed when that fails. */
+static int add(struct buffers *buffers, struct buffer *buffer, struct error *error)
 {
     buffer->number = buffers->next++;
     HASH_ADD(hh, buffers->by_number, number, sizeof buffer->number, buffer);
+    if (table_has(buffer))
+        return 0;
+    buffer_destroy(buffers->process->backend, buffer);
+    return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a buffer");
 }
 
 int buffers_allocate(struct buffers *buffers, uint64_t size, bool exportable, struct buffer **ret, struct error *error)
 {
-    if (check_room(buffers, size, error) < 0 || buffer_create(buffers->process, size, exportable, ret, error) < 0)
+    struct buffer *buffer;
+    if (check_room(buffers, size, error) < 0 || buffer_create(buffers->process, size, exportable, &buffer, error) < 0 ||
+        add(buffers, buffer, error) < 0)
         return -1;
-    add(buffers, *ret);
+    *ret = buffer;
     return 0;
 }
 
@@ -99,7 +106,8 @@ int buffers_import(struct buffers *buffers, const struct buffer_import_request *
     }
     buffer->imported = true;
     list_init(&buffer->condemned);
-    add(buffers, buffer);
+    if (add(buffers, buffer, error) < 0)
+        return -1;
     *ret = buffer;
     return 0;
 }

@@ -2,10 +2,9 @@
 #ifndef DAEMON_EXECUTOR_BUFFERS_H
 #define DAEMON_EXECUTOR_BUFFERS_H
 
-#include <uthash.h>
-
 #include "daemon/base/list.h"
 #include "daemon/executor/device.h"
+#include "daemon/executor/table.h"
 
 struct process;
 

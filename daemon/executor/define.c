@@ -14,7 +14,8 @@ static void finish_definition(struct operation *operation)
     defined_destroy(container_of(operation, struct definition, operation)->defined);
 }
 
-/* Bind to the module, which has one user more for it, number it, answer. Takes the fusion over when it succeeds. */
+/* Bind to the module, which has one user more for it, number it, answer. Takes the fusion over when it succeeds; else
+ * that stays the caller's, and the module is not used for it any more, or goes with it. */
 static int conclude(struct session *session, uint32_t id, struct defined *defined, struct module *module,
                     uint64_t load_ns, struct error *error)
 {
@@ -24,6 +25,8 @@ static int conclude(struct session *session, uint32_t id, struct defined *define
     }
     defined->number = session->next_fusion++;
     HASH_ADD(hh, session->fusions, number, sizeof defined->number, defined);
+    if (!table_has(defined))
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a fusion");
     const struct device_function *function = &defined->function;
     struct fusion_define_reply reply = {
         .fusion = defined->number,

@@ -2,9 +2,8 @@
 #ifndef DAEMON_EXECUTOR_DEFINED_H
 #define DAEMON_EXECUTOR_DEFINED_H
 
-#include <uthash.h>
-
 #include "daemon/executor/modules.h"
+#include "daemon/executor/table.h"
 
 /* What launches need to know of a parameter without looking for it. */
 struct defined_param {

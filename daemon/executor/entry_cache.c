@@ -65,13 +65,16 @@ struct entry *entry_cache_find(struct entry_cache *cache, const uint8_t *key, si
     return entry;
 }
 
-void entry_cache_add(struct entry_cache *cache, struct entry *entry)
+int entry_cache_add(struct entry_cache *cache, struct entry *entry)
 {
     for (size_t i = 0; i < entry->arguments.n; i++)
         entry->bytes += entry->arguments.sizes[i] + sizeof(size_t) + sizeof(void *);
     while (!list_empty(&cache->lru) && cache->bytes + entry->bytes > ENTRY_CACHE_BYTES)
         drop_oldest(cache);
     HASH_ADD_KEYPTR(hh, cache->by_key, entry->key, entry->key_size, entry);
+    if (!table_has(entry))
+        return -1;
     list_push(&cache->lru, &entry->lru);
     cache->bytes += entry->bytes;
+    return 0;
 }

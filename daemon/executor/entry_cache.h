@@ -2,9 +2,8 @@
 #ifndef DAEMON_EXECUTOR_ENTRY_CACHE_H
 #define DAEMON_EXECUTOR_ENTRY_CACHE_H
 
-#include <uthash.h>
-
 #include "daemon/base/list.h"
+#include "daemon/executor/table.h"
 #include "daemon/launch/launch.h"
 
 /* Of all entries of one session: tens of thousands of ordinary ones. */
@@ -42,8 +41,9 @@ void entry_cache_finish(struct entry_cache *cache);
 /* NULL when there is none. Counts as a use. */
 struct entry *entry_cache_find(struct entry_cache *cache, const uint8_t *key, size_t key_size);
 
-/* Hold an entry that entry_create made and that is complete; the least recently used ones go. */
-void entry_cache_add(struct entry_cache *cache, struct entry *entry);
+/* Hold an entry that entry_create made and that is complete; the least recently used ones go. -1 when memory ran out:
+ * it stays the caller's. */
+int entry_cache_add(struct entry_cache *cache, struct entry *entry);
 
 /* An entry with room for n parameters and so many sizes and strides, and a copy of the key; all else zero. NULL when
  * memory ran out. */

@@ -15,13 +15,24 @@
 
 /* ---- fetching ---- */
 
+static void send_or_break(struct front *front, int status, msgpack_sbuffer *out)
+{
+    struct error error;
+    if (status == 0) {
+        channel_send(&front->channel, out->data, out->size, NULL, 0);
+    } else {
+        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a message to the daemon");
+        channel_break(&front->channel, &error);
+    }
+    msgpack_sbuffer_destroy(out);
+}
+
 void front_send(struct front *front, const struct message_type *type, const void *message)
 {
     msgpack_sbuffer out;
     msgpack_sbuffer_init(&out);
-    if (envelope_write_message(&out, type, message) == 0)
-        channel_send(&front->channel, out.data, out.size, NULL, 0);
-    msgpack_sbuffer_destroy(&out);
+    int status = envelope_write_message(&out, type, message);
+    send_or_break(front, status, &out);
 }
 
 static void ask(struct front *front, struct fetch *fetch)
@@ -33,14 +44,8 @@ static void ask(struct front *front, struct fetch *fetch)
     list_push(&front->asked, &fetch->link);
     front->n_asked++;
     msgpack_sbuffer_init(&out);
-    if (envelope_write_request(&out, fetch->id, METHOD_KERNEL_GET, &get) == 0) {
-        channel_send(&front->channel, out.data, out.size, NULL, 0);
-    } else {
-        struct error error;
-        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory to ask for a kernel");
-        channel_break(&front->channel, &error);
-    }
-    msgpack_sbuffer_destroy(&out);
+    int status = envelope_write_request(&out, fetch->id, METHOD_KERNEL_GET, &get);
+    send_or_break(front, status, &out);
 }
 
 static void ask_next(struct front *front)

@@ -251,7 +251,10 @@ int launch_entry_get(struct entry_cache *cache, const struct defined *defined, c
     if (!cached) {
         if (make_entry(&making, &key, &entry, error) < 0)
             return -1;
-        entry_cache_add(cache, entry);
+        if (entry_cache_add(cache, entry) < 0) {
+            entry_destroy(entry);
+            return no_memory(error);
+        }
     }
     *ret = entry;
     *ret_cached = cached;

@@ -9,6 +9,12 @@ void modules_init(struct modules *modules, struct backend *backend, struct front
     list_init(&modules->idle);
 }
 
+static void free_module(struct module *module)
+{
+    msgpack_zone_destroy(&module->zone);
+    free(module);
+}
+
 static void unload(struct module *module)
 {
     struct modules *modules = module->modules;
@@ -16,8 +22,7 @@ static void unload(struct module *module)
     list_remove(&module->idle);
     if (module->device)
         modules->backend->ops->unload(modules->backend, module->device);
-    msgpack_zone_destroy(&module->zone);
-    free(module);
+    free_module(module);
 }
 
 void modules_finish(struct modules *modules)
@@ -163,6 +168,10 @@ int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct
     list_init(&module->idle);
     list_init(&module->waiters);
     HASH_ADD(hh, modules->by_key, key, DIGEST_SIZE, module);
+    if (!table_has(module)) {
+        free_module(module);
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to load a kernel");
+    }
     if (front_fetch(modules->front, key, &module->fetch, error) < 0) {
         unload(module);
         return -1;

@@ -2,10 +2,9 @@
 #ifndef DAEMON_EXECUTOR_MODULES_H
 #define DAEMON_EXECUTOR_MODULES_H
 
-#include <uthash.h>
-
 #include "daemon/executor/device.h"
 #include "daemon/executor/front.h"
+#include "daemon/executor/table.h"
 
 /* Bytes of images that nobody uses any more and that stay loaded for whoever comes next. */
 #define MODULES_IDLE_BYTES (256u << 20)

@@ -220,7 +220,7 @@ static void on_spin(uv_idle_t *idle)
 
 void process_expect_more(struct process *process)
 {
-    if (process->spin_ns == 0)
+    if (process->spin_ns == 0 || process->state != PROCESS_RUNNING)
         return;
     process->spin_until_ns = uv_hrtime() + process->spin_ns;
     if (!uv_is_active((uv_handle_t *)&process->spin))

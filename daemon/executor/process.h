@@ -69,7 +69,7 @@ void process_session_gone(struct process *process);
  * when there was but one under way. */
 void process_explain_loss(const struct process *process, const struct stream *stream, struct error *ret);
 
-/* A request has come: another may follow soon. */
+/* A request has come, or an answer went: another request may follow soon. */
 void process_expect_more(struct process *process);
 
 #endif

@@ -26,6 +26,7 @@ static void send_scratch(struct session *session, int status, const int *fds, si
         msgpack_sbuffer_init(buffer);
     }
     msgpack_sbuffer_clear(buffer);
+    process_expect_more(session->process);
     if (channel_is_held(&session->channel))
         patience_watch(&session->patience);
 }

@@ -52,6 +52,11 @@ int streams_create(struct streams *streams, int64_t priority, struct stream **re
     stream->session = streams->session;
     stream->number = streams->next++;
     HASH_ADD(hh, streams->by_number, number, sizeof stream->number, stream);
+    if (!table_has(stream)) {
+        backend->ops->stream_destroy(stream->device);
+        free(stream);
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a stream");
+    }
     *ret = stream;
     return 0;
 }

@@ -10,10 +10,9 @@
 #ifndef DAEMON_EXECUTOR_STREAMS_H
 #define DAEMON_EXECUTOR_STREAMS_H
 
-#include <uthash.h>
-
 #include "daemon/base/list.h"
 #include "daemon/executor/device.h"
+#include "daemon/executor/table.h"
 
 struct buffer;
 struct defined;

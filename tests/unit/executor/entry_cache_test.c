@@ -28,7 +28,7 @@ static struct entry *add(unsigned number, size_t n_shapes)
     entry->moved = number;
     entry->arguments = (struct argument_bytes){
         .n = 3, .bytes = calloc(1, 64), .pointers = calloc(3, sizeof(void *)), .sizes = calloc(3, sizeof(size_t))};
-    entry_cache_add(&cache, entry);
+    cr_assert_eq(entry_cache_add(&cache, entry), 0);
     return entry;
 }
 

@@ -15,6 +15,13 @@ struct fake_device *device;
 struct front_state front;
 struct scale_calls scale_calls;
 
+static void nothing(bool outside)
+{
+    (void)outside;
+}
+
+void (*executor_outside)(bool outside) = nothing;
+
 static msgpack_zone zone; /* of everything that was decoded */
 
 static void send_buffer(struct channel *channel, msgpack_sbuffer *out, const int *fds, size_t n)
@@ -143,12 +150,11 @@ static void take_notification(const struct envelope *envelope)
     }
 }
 
-static void on_front_frame(struct channel *channel, const uint8_t *frame, size_t size)
+static void take_front_frame(const uint8_t *frame, size_t size)
 {
     struct envelope envelope;
     struct kernel_get_request get;
     struct error error;
-    (void)channel;
     cr_assert_eq(envelope_read(frame, size, &envelope, &error), 0, "%s", error.text);
     if (envelope.kind == ENVELOPE_NOTIFICATION) {
         take_notification(&envelope);
@@ -168,10 +174,18 @@ static void on_front_frame(struct channel *channel, const uint8_t *frame, size_t
         front_answer();
 }
 
+static void on_front_frame(struct channel *channel, const uint8_t *frame, size_t size)
+{
+    (void)channel;
+    executor_outside(true);
+    take_front_frame(frame, size);
+    executor_outside(false);
+}
+
 static void on_front_end(struct channel *channel, const struct error *reason)
 {
     (void)channel;
-    cr_assert_eq(reason->code, STATUS_OK, "%s", reason->text);
+    cr_assert(reason->code == STATUS_OK || reason->code == STATUS_OUT_OF_MEMORY, "%s", reason->text);
     front.ended = true;
 }
 
@@ -214,6 +228,7 @@ static struct list clients;
 
 static void on_answer(struct channel *channel, const uint8_t *frame, size_t size)
 {
+    executor_outside(true);
     struct client *client = channel->owner;
     struct envelope envelope;
     struct error error;
@@ -227,6 +242,7 @@ static void on_answer(struct channel *channel, const uint8_t *frame, size_t size
     client->n_answers++;
     while (client->n_fds < 16 && channel_take_fds(channel, 1, &client->fds[client->n_fds]))
         client->n_fds++;
+    executor_outside(false);
 }
 
 static void on_client_end(struct channel *channel, const struct error *reason)
@@ -268,6 +284,8 @@ void client_leave(struct client *client)
     if (!client->left)
         channel_close(&client->channel, on_client_closed);
     client->left = true;
+    while (client->n_fds > 0)
+        close(client->fds[--client->n_fds]);
 }
 
 bool client_is_closed(const struct client *client)
@@ -444,7 +462,7 @@ static const char *scale(const struct launch_params *params, void *const *argume
     return scale_calls.trap ? "the test makes it trap" : NULL;
 }
 
-uint64_t client_define_scale(struct client *client)
+struct fusion_define_request *scale_definition(struct fusion_define_request *ret)
 {
     static struct param params[] = {
         {.name = {"x", 1}, .kind = PARAM_KIND_TENSOR, .dtype = DTYPE_FLOAT32, .rank = 1, .has_rank = true},
@@ -454,11 +472,17 @@ uint64_t client_define_scale(struct client *client)
     static struct text size = {"x.size[0]", 9}, grid = {"ceilDiv(x.size[0], 256)", 23}, block = {"256", 3};
     static struct output output = {.name = {"out", 3}, .sizes = &size, .n_sizes = 1};
     static struct launch launch = {.grid = &grid, .n_grid = 1, .block = &block, .n_block = 1};
-    struct fusion_define_request request = {
+    *ret = (struct fusion_define_request){
         .has_key = true, .params = params, .n_params = 3, .outputs = &output, .n_outputs = 1, .launch = &launch};
+    memset(ret->key, 1, sizeof ret->key);
+    return ret;
+}
+
+uint64_t client_define_scale(struct client *client)
+{
+    struct fusion_define_request request;
     struct fusion_define_reply reply;
-    memset(request.key, 1, sizeof request.key);
-    must(client, METHOD_FUSION_DEFINE, &request, &reply);
+    must(client, METHOD_FUSION_DEFINE, scale_definition(&request), &reply);
     return reply.fusion;
 }
 
@@ -479,6 +503,10 @@ void executor_start(void)
     struct error error;
     int pair[2];
     pump_start();
+    front = (struct front_state){0};
+    front_closed = false;
+    asked.n = 0;
+    scale_calls = (struct scale_calls){0};
     msgpack_zone_init(&zone, 65536);
     list_init(&clients);
     device = fake_device_create(loop);

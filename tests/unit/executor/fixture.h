@@ -19,6 +19,9 @@ void executor_finish(void);
 extern struct process process;
 extern struct fake_device *device;
 
+/* Called around what the front and the clients do on the loop, which is not the executor's doing. */
+extern void (*executor_outside)(bool outside);
+
 /* ---- the front ---- */
 
 /* What the front knows. A key is 32 equal bytes. */
@@ -40,7 +43,7 @@ extern struct front_state {
     struct executor_status status; /* the last one */
     struct executor_fault fault;
     char fault_text[ERROR_TEXT];
-    bool ended; /* the executor has closed the channel */
+    bool ended; /* the executor has closed the channel, or it is broken */
 } front;
 
 /* Add a kernel. */
@@ -90,6 +93,8 @@ unsigned client_synchronize(struct client *client, uint64_t stream);
 
 /* `scale`: out = x * by, for x of rank 1 with int32 indices; key 1. Its fusion's number on this channel. */
 uint64_t client_define_scale(struct client *client);
+/* The request; returns ret. */
+struct fusion_define_request *scale_definition(struct fusion_define_request *ret);
 /* A launch of it. out 0: to be allocated. */
 struct scale_launch {
     struct launch_request request;
