@@ -60,6 +60,15 @@ static int find_beside(const char *name, int mode, char ret[HOST_CC_PATH], struc
                      ret);
 }
 
+/* A cache folder that cannot be written takes no compiler away. */
+static int make_folder(struct host_cc *cc, const char *parent, struct error *error)
+{
+    if (work_dir_make(parent, cc->work, error) == 0)
+        return 0;
+    fprintf(stderr, "fusiond-compiler: %s, using /tmp\n", error->text);
+    return work_dir_make("/tmp", cc->work, error);
+}
+
 /* Under names without a character that gcc or the dynamic linker would understand. */
 static int link_helpers(struct host_cc *cc, struct error *error)
 {
@@ -149,8 +158,8 @@ int host_cc_open(struct host_cc *cc, const char *program, const char *work_paren
 {
     *cc = (struct host_cc){0};
     if (find_program(cc, program, error) < 0 || find_beside("fusiond-leaf", X_OK, cc->leaf, error) < 0 ||
-        find_beside("fusiond-fence.so", R_OK, cc->fence, error) < 0 ||
-        work_dir_make(work_parent, cc->work, error) < 0 || link_helpers(cc, error) < 0)
+        find_beside("fusiond-fence.so", R_OK, cc->fence, error) < 0 || make_folder(cc, work_parent, error) < 0 ||
+        link_helpers(cc, error) < 0)
         return -1;
     return ask_all(cc, error) < 0 ? -1 : write_texts(cc, error);
 }

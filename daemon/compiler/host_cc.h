@@ -30,8 +30,8 @@ struct host_cc {
     char stages[HOST_CC_STAGES][HOST_CC_PATH]; /* as the driver tells them, without symbolic links */
 };
 
-/* Find the compiler (a path, or a name in the usual folders), ask what it is, make the private folder in `work_parent`
- * and write the texts. COMPILER_UNAVAILABLE with what to do. */
+/* Find the compiler (a path, or a name in the usual folders), ask what it is, make the private folder in `work_parent`,
+ * or in /tmp where that cannot be, and write the texts. COMPILER_UNAVAILABLE with what to do. */
 int host_cc_open(struct host_cc *cc, const char *program, const char *work_parent, struct error *error);
 
 /* Compile a program that does nothing: everything works, and has been read once. Then one that looks at a file of the

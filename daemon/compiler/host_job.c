@@ -1,4 +1,5 @@
 /* One program for the host device: files, compiler, assembler and linker, image. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,19 +72,42 @@ static bool is_plain(struct text name)
     return true;
 }
 
+/* What a compiler that keeps headers in memory would take, and a folder cannot: one name below another's, a long part.
+ */
+static bool is_no_file_name(int number)
+{
+    return number == ENOTDIR || number == EISDIR || number == EEXIST || number == ENAMETOOLONG;
+}
+
+static int write_header(struct compile *compile, const struct job_header *header, struct error *error)
+{
+    char name[LIMIT_NAME + 8];
+    char *said;
+    if (!is_plain(header->name))
+        return error_set(error, STATUS_SYSTEM, "the header name \"%.100s\" is no path within a folder",
+                         header->name.at);
+    snprintf(name, sizeof name, "h/%s", header->name.at);
+    if (tool_write_file(compile->folder, name, header->bytes.at, header->bytes.size, error) == 0)
+        return 0;
+    if (!is_no_file_name(errno))
+        return -1;
+    int size = asprintf(&said, "error: header \"%s\" cannot be a file beside the others: %s\n", header->name.at,
+                        strerror(errno));
+    if (size < 0)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for the log");
+    compile->said = said;
+    compile->said_size = (size_t)size;
+    compile->rejected = true;
+    return 0;
+}
+
 static int write_files(struct compile *compile, struct error *error)
 {
     const struct worker_job *job = compile->job;
-    char name[LIMIT_NAME + 8];
     if (work_dir_remove(compile->cc->work, "job", error) < 0 || mkdir(compile->folder, 0700) < 0)
         return error_set(error, STATUS_SYSTEM, "the folder of a program cannot be made");
-    for (size_t i = 0; i < job->n_headers; i++) {
-        const struct job_header *header = &job->headers[i];
-        if (!is_plain(header->name))
-            return error_set(error, STATUS_SYSTEM, "the header name \"%.100s\" is no path within a folder",
-                             header->name.at);
-        snprintf(name, sizeof name, "h/%s", header->name.at);
-        if (tool_write_file(compile->folder, name, header->bytes.at, header->bytes.size, error) < 0)
+    for (size_t i = 0; i < job->n_headers && !compile->rejected; i++) {
+        if (write_header(compile, &job->headers[i], error) < 0)
             return -1;
     }
     return tool_write_file(compile->folder, PROGRAM, job->program.at, job->program.size, error);
@@ -259,9 +283,11 @@ static int run_job(struct compile *compile, struct error *error)
     if (write_files(compile, error) < 0)
         return -1;
     phase_end(compile, "write", &started);
-    if (compile_object(compile, error) < 0)
-        return -1;
-    phase_end(compile, "compile", &started);
+    if (!compile->rejected) {
+        if (compile_object(compile, error) < 0)
+            return -1;
+        phase_end(compile, "compile", &started);
+    }
     if (!compile->rejected) {
         /* Warnings of the compiler, before the linker's words replace them. */
         if (fetch_findings(compile, error) < 0 || link_image(compile, error) < 0)

@@ -164,7 +164,7 @@ static int serve(struct channel *channel, const struct back_end *back_end, const
     if (envelope_read_message(frame, size, &worker_job_type, &zone, &job, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
     else if (back_end->run(back_end->compiler, &job, &zone, &result, &error) < 0)
-        code = WORKER_EXIT_MEMORY;
+        code = error.code == STATUS_SYSTEM ? WORKER_EXIT_SYSTEM : WORKER_EXIT_MEMORY;
     else if (send_message(channel, &worker_result_type, &result, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
     if (code != -1)

@@ -100,15 +100,18 @@ static int make_folders(const char *folder, const char *name)
 int tool_write_file(const char *folder, const char *name, const void *bytes, size_t size, struct error *error)
 {
     int fd = make_folders(folder, name) < 0 ? -1 : open_in(folder, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return error_set_errno(error, STATUS_SYSTEM, errno, "making the file %s", name);
     size_t at = 0;
     ssize_t n = 1;
-    while (at < size && n > 0) {
+    while (fd >= 0 && at < size && n > 0) {
         n = write(fd, (const char *)bytes + at, size - at);
         at += n > 0 ? (size_t)n : 0;
     }
     int number = errno;
-    close(fd);
-    return at == size ? 0 : error_set_errno(error, STATUS_SYSTEM, number, "writing the file %s", name);
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && at == size)
+        return 0;
+    error_set_errno(error, STATUS_SYSTEM, number, "writing the file %s", name);
+    errno = number;
+    return -1;
 }

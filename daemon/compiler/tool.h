@@ -25,7 +25,7 @@ int tool_run(const struct tool *tool, const char *const *argv, int *ret_status, 
 /* A whole file, at most `limit` bytes of it, with a NUL that ret_size does not count; to be freed. */
 int tool_read_file(const char *folder, const char *name, size_t limit, char **ret, size_t *ret_size,
                    struct error *error);
-/* A new file in the folder. Folders in `name` are made. */
+/* A new file in the folder. Folders in `name` are made. After -1 errno says why. */
 int tool_write_file(const char *folder, const char *name, const void *bytes, size_t size, struct error *error);
 
 #endif

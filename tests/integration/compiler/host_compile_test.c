@@ -156,6 +156,30 @@ Test(host_compile, headers_of_the_client)
     cr_assert(number == 42);
 }
 
+/* Names that cannot be files beside each other are a finding, and the worker goes on. */
+Test(host_compile, headers_that_are_no_files)
+{
+    char longest[301];
+    memset(longest, 'x', 300);
+    longest[300] = '\0';
+    const char *names[][2] = {{"a", "a/b"}, {"a/b", "a"}, {longest, "b"}, {"same", "same"}};
+    for (int i = 0; i < 4; i++) {
+        struct job_header headers[2];
+        for (int j = 0; j < 2; j++)
+            headers[j] = (struct job_header){.name = text_of(names[i][j]), .bytes = {(const uint8_t *)"\n", 1}};
+        struct worker_job job = {
+            .program = TEXT_OF("int x;\n"), .headers = headers, .n_headers = 2, .image_kind = IMAGE_KIND_SHARED_OBJECT};
+        struct worker_result result;
+        struct error error = {0};
+        cr_assert(compiler_process_compile(&worker.process, &job, &worker.zone, &result, &error) == 0, "%s",
+                  error.text);
+        cr_assert(result.result != 0 && result.n_diagnostics == 1 && strstr(result.log.at, "cannot be a file"),
+                  "%d: %s", i, result.log.at);
+    }
+    struct worker_result result = compile("__global__ void k() {}", "k");
+    expect_good(&result);
+}
+
 /* The same program gives the same bytes, in this worker and in another one, with line tables too. */
 Test(host_compile, I1_images_are_reproducible)
 {

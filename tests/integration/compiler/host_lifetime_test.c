@@ -1,14 +1,19 @@
 /* How a worker with the C++ compiler starts, ends and dies, and that nothing of it stays. */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/compiler/work_dir.h"
 #include "daemon/compiler/worker.h"
 #include "daemon/sandbox/under_asan.h"
 #include "proto/envelope.h"
@@ -213,6 +218,46 @@ Test(host_lifetime, folders_of_the_dead_are_swept)
     cr_assert(compiler_process_compile(&second, &job, &worker.zone, &result, &error) == 0, "%s", error.text);
     cr_assert(result.result == 0, "%s", result.log.at);
     compiler_process_finish(&second);
+}
+
+/* A cache that cannot be written: the compiler works elsewhere. */
+Test(host_lifetime, F8_no_folder_to_work_in)
+{
+    char here[4096];
+    struct error error = {0};
+    snprintf(worker.parent, sizeof worker.parent, "/nonexistent/cache");
+    host_worker_restart(&worker);
+    struct worker_result result = host_worker_compile(&worker, "__global__ void k() {}", "k");
+    cr_assert(result.result == 0, "%s", result.log.at);
+    compiler_process_finish(&worker.process);
+    /* Sweeps what the worker has left. */
+    cr_assert(work_dir_make("/tmp", here, &error) == 0, "%s", error.text);
+    rmdir(here);
+}
+
+/* What the machine does to a job is no finding about its code, and no limit. */
+Test(host_lifetime, F7_a_full_disk_is_told)
+{
+    char path[128], said[4096];
+    static char block[65536];
+    compiler_process_finish(&worker.process);
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", worker.parent, "tmpfs", 0, "size=4m,mode=0700") < 0)
+        cr_skip("no small disk can be made here: %s", strerror(errno));
+    host_worker_restart(&worker);
+    snprintf(path, sizeof path, "%s/full", worker.parent);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert(fd >= 0);
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    cr_assert(errno == ENOSPC, "%s", strerror(errno));
+    close(fd);
+    send_job(repeat("int x;\n", "/* much */\n", 100000, ""));
+    compiler_process_words(&worker.process, said, sizeof said);
+    int status = compiler_process_wait(&worker.process);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == WORKER_EXIT_SYSTEM, "status %x: %s", (unsigned)status, said);
+    cr_assert(strstr(said, "No space left") || strstr(said, "no space left"), "%s", said);
+    umount2(worker.parent, MNT_DETACH);
 }
 
 static void expect_death(struct text program, const char *words)
