@@ -12,6 +12,7 @@
 #include "daemon/executor/host/block.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,7 +261,7 @@ static void wait_for_grid(struct host_runner *runner)
 /* Say who waits where. */
 static void fail_stuck(struct host_runner *runner)
 {
-    char why[HOST_WHY];
+    char why[HOST_WHY - 48]; /* what fail_block puts in front */
     unsigned lanes = 0;
     size_t used = (size_t)snprintf(why, sizeof why, "its threads wait for each other for ever: %u of %u have exited",
                                    runner->n - runner->live, runner->n);
@@ -313,6 +314,22 @@ bool host_block_run(struct host_runner *runner, struct host_block_grid *grid, co
 
 /* ---- life ---- */
 
+/* A handler of faults needs a stack of its own: the one that ran over has no room for it. */
+static void lend_signal_stack(struct host_runner *runner)
+{
+    stack_t present;
+    const stack_t own = {.ss_sp = runner->signal_stack, .ss_size = sizeof runner->signal_stack};
+    runner->lends_stack =
+        sigaltstack(NULL, &present) == 0 && (present.ss_flags & SS_DISABLE) && sigaltstack(&own, NULL) == 0;
+}
+
+static void take_back_signal_stack(struct host_runner *runner)
+{
+    const stack_t none = {.ss_flags = SS_DISABLE};
+    if (runner->lends_stack)
+        sigaltstack(&none, NULL);
+}
+
 int host_runner_create(struct host_runner **ret, struct error *error)
 {
     struct host_runner *runner = calloc(1, sizeof *runner);
@@ -328,6 +345,7 @@ int host_runner_create(struct host_runner **ret, struct error *error)
     mprotect(stacks, HOST_GUARD, PROT_NONE);
     runner->stacks = stacks + HOST_GUARD;
     fiber_init_thread(&runner->own);
+    lend_signal_stack(runner);
     *ret = runner;
     return 0;
 }
@@ -336,6 +354,7 @@ void host_runner_destroy(struct host_runner *runner)
 {
     if (!runner)
         return;
+    take_back_signal_stack(runner);
     forget_strands(runner);
     munmap(runner->stacks - HOST_GUARD, HOST_GUARD + (size_t)THREADS * HOST_STACK);
     free(runner);

@@ -1,6 +1,7 @@
 #include "daemon/executor/host/grid.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ static void note_failure(struct grid *grid, const char *why)
 {
     pthread_mutex_lock(&grid->lock);
     if (!grid->failed)
-        memcpy(grid->why, why, sizeof grid->why);
+        snprintf(grid->why, sizeof grid->why, "%s", why);
     grid->failed = true;
     atomic_store_explicit(&grid->shared.stop, true, memory_order_relaxed);
     pthread_cond_broadcast(&grid->all_there);

@@ -10,6 +10,16 @@
 #include <unistd.h>
 
 #include "daemon/executor/host/block.h"
+#include "daemon/sandbox/under_asan.h"
+
+#if UNDER_ASAN
+/* LeakSanitizer falls over the thread-local storage of what is loaded late and has much of it. */
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void)
+{
+    return "use_tls=0";
+}
+#endif
 
 struct host_image {
     const struct fusiond_host_image *table;

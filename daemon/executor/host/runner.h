@@ -91,6 +91,8 @@ struct host_runner {
     struct strand *used[THREADS];
     struct strand strands[THREADS];
     char *stacks;
+    bool lends_stack;
+    char signal_stack[16384];
     char why[HOST_WHY];
 };
 
