@@ -175,6 +175,11 @@ static bool join(const char *folder)
 
 /* ---- images ---- */
 
+/* They live until the process ends, and something must point to them. */
+#define MAX_IMAGES 256
+static struct host_image *images[MAX_IMAGES];
+static size_t n_images;
+
 static struct host_image *load(const char *folder, char log[static HOST_KERNEL_LOG])
 {
     char path[1024];
@@ -188,8 +193,12 @@ static struct host_image *load(const char *folder, char log[static HOST_KERNEL_L
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         die("memfd");
     free(bytes);
+    if (n_images == MAX_IMAGES)
+        die("too many images");
     if (host_image_load(fd, &image, &error) < 0)
         snprintf(log, HOST_KERNEL_LOG, "%s", error.text);
+    else
+        images[n_images++] = image;
     close(fd);
     return image;
 }

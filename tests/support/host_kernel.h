@@ -20,7 +20,8 @@ struct host_kernel_source {
     const char *const *defines;
 };
 
-/* NULL when the compiler refuses it, or when there is none, with its words in `log`. The image is never unloaded. */
+/* NULL when the compiler refuses it, or when there is none, with its words in `log`. The image lives until the
+ * process ends. */
 struct host_image *host_kernel_build(const struct host_kernel_source *source, char log[static HOST_KERNEL_LOG]);
 
 /* True with a sentence when there is no g++. */

@@ -272,7 +272,9 @@ Test(gpu_numbers, B4_1_casts_from_integers_round_once)
                     cr_log_error("%Lg to %s, form %d: %04x, not %04x", values[form], f->name, form, got[k][i][form],
                                  encode(f, values[form]));
         }
+        gpu_free(to[k]);
     }
+    gpu_free(from);
     cr_expect_eq(wrong, 0, "%zu wrong", wrong);
 }
 

@@ -11,8 +11,12 @@
 
 struct gpu_kernel {
     struct host_image *image;
-    char *name;
+    char name[64];
+    struct gpu_kernel *previous;
 };
+
+/* They live until the process ends. */
+static struct gpu_kernel *kernels;
 
 void need_device(void)
 {
@@ -31,7 +35,9 @@ const struct gpu_kernel *device_kernel(const char *file, const char *name, const
     char *code = host_kernel_read(path);
     const struct host_kernel_source source = {.code = code, .index_bits = 64, .entries = entries, .defines = defines};
     kernel->image = host_kernel_build(&source, log);
-    kernel->name = strdup(name);
+    snprintf(kernel->name, sizeof kernel->name, "%s", name);
+    kernel->previous = kernels;
+    kernels = kernel;
     free(code);
     cr_assert(kernel->image, "%s of %s: %s", name, file, log);
     return kernel;
