@@ -1,10 +1,12 @@
 /* Images of the host device: what is loaded and what is not, and what the compiler refuses. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "preamble/preamble.h"
 #include "tests/unit/executor/host/proof.h"
 
 static struct host_image *build(const char *code, const char *entry, const char *define,
@@ -97,4 +99,28 @@ Test(host_image, asserts_are_off_with_NDEBUG)
     struct host_image *image = build("__global__ void k() { assert(threadIdx.x > 0); }", "k", "-DNDEBUG", log);
     cr_assert(image, "%s", log);
     proof_run(&(struct host_kernel_run){image, "k", {1}, {1}, 0, false, NULL});
+}
+
+static void compile_each(int index_bits)
+{
+    char code[512], log[HOST_KERNEL_LOG];
+    for (size_t i = 0; i < preamble_count; i++) {
+        const char *name = preamble_modules()[i].name;
+        if (strncmp(name, "index_", 6) == 0)
+            continue;
+        snprintf(code, sizeof code,
+                 "#include \"fusiond/index_int%d.cuh\"\n#include \"fusiond/%s.cuh\"\n__global__ void k() {}",
+                 index_bits, name);
+        cr_expect(build(code, "k", NULL, log), "%s, index of %d bits: %s", name, index_bits, log);
+    }
+}
+
+Test(host_preamble, B4_4_each_compiles_alone_for_the_host_int32)
+{
+    compile_each(32);
+}
+
+Test(host_preamble, B4_4_each_compiles_alone_for_the_host_int64)
+{
+    compile_each(64);
 }

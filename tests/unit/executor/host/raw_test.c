@@ -6,7 +6,7 @@
 
 #include "tests/unit/executor/host/proof.h"
 
-Test(host_raw, B6_12_cooperative_grid_meets)
+Test(host_raw, B6_7_cooperative_grid_meets)
 {
     struct host_image *image = proof_open("host/cooperative_norm.cu", 0, "cooperative_norm");
     int n = 10007;
