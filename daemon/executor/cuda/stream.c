@@ -6,7 +6,8 @@
  *
  * A mark writes a number into pinned memory when the stream gets there; the loop looks at that number, which costs
  * nothing, instead of asking the driver. Small reads land in pinned slots and are copied on when their mark is done. A
- * large copy is made by a thread, since the driver copies pageable memory itself and lets its caller wait.
+ * large copy is made by a thread, since the driver copies pageable memory itself and lets its caller wait; not before
+ * its stream has got there, or long kernels would hold the few threads that all streams share.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ struct work {
     uint8_t value;
     void *event;
     struct device_mark *mark;
+    struct device_mark before; /* of a large copy: all that is before it is done */
     uv_work_t thread;
     int result; /* of the thread */
 };
@@ -319,18 +321,44 @@ static void on_copy(uv_work_t *thread)
         work->result = driver->stream_synchronize(stream->stream);
 }
 
+static void remember(struct device_stream *stream, const struct error *error)
+{
+    if (stream->failed.code == STATUS_OK)
+        stream->failed = *error;
+}
+
+static void end_copy(struct work *work)
+{
+    struct device_stream *stream = work->stream;
+    list_remove(&work->link);
+    stream->copying = false;
+    free(work);
+    advance(stream);
+}
+
 static void on_copied(uv_work_t *thread, int status)
 {
     struct work *work = container_of(thread, struct work, thread);
-    struct device_stream *stream = work->stream;
     struct error error;
     (void)status;
-    list_remove(&work->link);
-    stream->copying = false;
-    if (cuda_check(stream->device, "copying", work->result, &error) < 0 && stream->failed.code == STATUS_OK)
-        stream->failed = error;
-    free(work);
-    advance(stream);
+    if (cuda_check(work->stream->device, "copying", work->result, &error) < 0)
+        remember(work->stream, &error);
+    end_copy(work);
+}
+
+/* It is the copy's turn. What failed before it is told to whoever marks the stream next. */
+static void on_turn(struct device_mark *before, const struct error *error)
+{
+    struct work *work = container_of(before, struct work, before);
+    struct cuda_device *device = work->stream->device;
+    if (error)
+        remember(work->stream, error);
+    if (device->lost.code != STATUS_OK) {
+        end_copy(work);
+        return;
+    }
+    int status = uv_queue_work(device->loop, &work->thread, on_copy, on_copied);
+    require(status == 0);
 }
 
 static bool is_large(const struct work *work)
@@ -344,13 +372,14 @@ static void advance(struct device_stream *stream)
         struct work *work = container_of(stream->queue.next, struct work, link);
         struct error error;
         if (is_large(work)) {
-            stream->copying = uv_queue_work(stream->device->loop, &work->thread, on_copy, on_copied) == 0;
-            require(stream->copying);
+            stream->copying = true;
+            work->before.done = on_turn;
+            give_mark(stream, &work->before);
             return;
         }
         list_remove(&work->link);
-        if (do_now(work, &error) < 0 && stream->failed.code == STATUS_OK)
-            stream->failed = error;
+        if (do_now(work, &error) < 0)
+            remember(stream, &error);
         free(work);
     }
 }

@@ -388,6 +388,50 @@ Test(cuda_device, F19_a_fault_is_seen_and_every_mark_is_told)
     close_device();
 }
 
+/* The threads that copy are few and shared: a copy behind a long kernel takes none until it is its turn. */
+Test(cuda_device, B6_12_a_large_copy_waits_for_its_turn)
+{
+    static uint8_t bytes[8][100000];
+    struct device_stream *streams[8];
+    struct device_memory memory[8];
+    struct device_mark marks[8];
+    struct error error;
+    cr_assert_eq(open_device(), 0, "%s", last.text);
+    for (int i = 0; i < 8; i++) {
+        marks[i] = (struct device_mark){.done = on_done};
+        memset(bytes[i], i + 1, sizeof bytes[i]);
+        cr_assert_eq(backend->ops->stream_create(backend, 0, &streams[i], &error), 0, "%s", error.text);
+        cr_assert_eq(backend->ops->allocate(backend, sizeof bytes[i], false, &memory[i], &error), 0, "%s", error.text);
+        *(volatile uint8_t *)(uintptr_t)memory[i].address = 99;
+    }
+    for (int i = 0; i < 8; i++) {
+        if (i < 7)
+            setenv("FAKE_CUDA_STUCK", "1", 1);
+        else
+            unsetenv("FAKE_CUDA_STUCK");
+        cr_assert_eq(backend->ops->write(streams[i], memory[i].address, bytes[i], sizeof bytes[i], &error), 0);
+        backend->ops->mark(streams[i], &marks[i]);
+    }
+    pump(1);
+    cr_expect_eq(*(volatile uint8_t *)(uintptr_t)memory[7].address, 8);
+    for (int i = 0; i < 7; i++)
+        cr_expect_eq(*(volatile uint8_t *)(uintptr_t)memory[i].address, 99, "copy %d was made before its turn", i);
+    cr_expect_eq(n_failed, 0);
+    /* They end with the device, and were never made. */
+    setenv("FAKE_CUDA_FAIL", "cuStreamQuery:700", 1);
+    pump(8);
+    cr_expect_eq(n_failed, 7);
+    cr_expect_eq(n_lost, 1);
+    setenv("FAKE_CUDA_FAIL", "", 1);
+    for (int i = 0; i < 8; i++) {
+        cr_expect_eq(*(volatile uint8_t *)(uintptr_t)memory[i].address, i < 7 ? 99 : 8);
+        backend->ops->stream_destroy(streams[i]);
+        backend->ops->release(backend, &memory[i]);
+    }
+    close_device();
+    expect_nothing_left("copies that waited");
+}
+
 Test(cuda_device, B6_7_a_cooperative_grid_that_cannot_be_resident_is_refused_with_numbers)
 {
     struct scene scene = {0};
