@@ -141,10 +141,14 @@ static int read_facts(const struct driver *driver, unsigned ordinal, int number,
     return 0;
 }
 
-/* Whether the MPS daemon's pipe is where it is by default. */
-static bool mps_runs(void)
+/* Whether contexts of the device are MPS's. Of a driver that does not tell: whether the MPS daemon's pipe is where it
+ * is by default. */
+static bool mps_runs(const struct driver *driver)
 {
     struct stat status;
+    int number, enabled;
+    if (driver->device_get(&number, 0) == 0 && driver->device_get_attribute(&enabled, DEVICE_MPS_ENABLED, number) == 0)
+        return enabled != 0;
     return stat("/tmp/nvidia-mps/control", &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
@@ -155,7 +159,7 @@ size_t cuda_devices_probe(struct device *ret, size_t room, bool *ret_mps, char p
     size_t n = 0;
     int count = 0;
     const struct driver *driver = driver_get(&error);
-    *ret_mps = driver && mps_runs();
+    *ret_mps = driver && mps_runs(driver);
     if (!driver || driver->device_get_count(&count) != 0) {
         snprintf(problem, ERROR_TEXT, "%s", driver ? "the CUDA driver does not count its devices" : error.text);
         return 0;
@@ -249,12 +253,15 @@ int cuda_device_open(uv_loop_t *loop, unsigned ordinal, struct backend **ret, st
     int result = driver->device_get(&device->device, (int)ordinal);
     if (result == 0)
         result = driver->primary_context_retain(&device->context, device->device);
+    bool retained = result == 0;
     if (result == 0)
         result = driver->context_set_current(device->context);
     if (result != 0 || read_facts(driver, ordinal, device->device, device->name, sizeof device->name, device->uuid,
                                   &device->backend.facts, error) < 0) {
         if (result != 0)
             driver_failed(driver, "a context", result, error);
+        if (retained)
+            driver->primary_context_release(device->device);
         free(device);
         return -1;
     }

@@ -62,11 +62,12 @@ int cuda_memory_open(struct cuda_device *device, struct error *error)
     if (!driver->pool_of_device || !driver->pool_set || !driver->pool_allocate || !driver->pool_free ||
         driver->pool_of_device(&pool, device->device) != 0)
         return 0; /* then by cuMemAlloc */
+    /* Nobody can be told of a loss yet: whatever fails here fails the open. */
     int result = driver->pool_set(pool, POOL_ATTRIBUTE_THRESHOLD, &keeps);
-    if (cuda_check(device, "cuMemPoolSetAttribute", result, error) < 0)
-        return -1;
+    if (result != 0)
+        return driver_failed(driver, "cuMemPoolSetAttribute", result, error);
     result = driver->stream_create(&device->memory_stream, STREAM_NON_BLOCKING, 0);
-    return cuda_check(device, "cuStreamCreateWithPriority", result, error);
+    return result == 0 ? 0 : driver_failed(driver, "cuStreamCreateWithPriority", result, error);
 }
 
 void cuda_memory_close(struct cuda_device *device)
@@ -130,6 +131,8 @@ static int round_up(struct cuda_device *device, uint64_t size, uint64_t *ret, st
         return -1;
     if (granularity == 0)
         granularity = 2u << 20;
+    if (size > UINT64_MAX - granularity)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "%llu bytes", (unsigned long long)size);
     *ret = (size + granularity - 1) / granularity * granularity;
     return 0;
 }
@@ -288,6 +291,9 @@ int cuda_import(struct backend *backend, const struct device_import *from, struc
                 struct error *error)
 {
     struct cuda_device *device = cuda_device_of(backend);
+    if (from->size > UINT64_MAX - from->offset)
+        return error_set(error, STATUS_INVALID_BUFFER, "offset: %llu and %llu bytes behind it are beyond any memory",
+                         (unsigned long long)from->offset, (unsigned long long)from->size);
     if (from->kind == MEMORY_KIND_VMM_FD)
         return import_virtual(device, from, ret, error);
     if (from->kind == MEMORY_KIND_IPC)

@@ -3,7 +3,8 @@
  * "device memory" from malloc, and one kernel, transpose of tests/fusions, done in plain C from its argument bytes.
  *
  * Environment: FAKE_CUDA_FAIL=cuModuleLoadDataEx:209 makes a call fail with that number, every time;
- * FAKE_CUDA_WRONG=1 makes the kernel write one wrong number; FAKE_CUDA_INDEX=64 says that the image has 64-bit indices.
+ * FAKE_CUDA_MPS=1 says that MPS runs; FAKE_CUDA_WRONG=1 makes the kernel write one wrong number; FAKE_CUDA_INDEX=64
+ * says that the image has 64-bit indices.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -92,12 +93,14 @@ EXPORT int cuDeviceGetName(char *name, int size, int device)
 
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    static const int values[128] = {[1] = 1024,  [2] = 1024, [3] = 1024, [4] = 64, [5] = 2147483647, [6] = 65535,
+    static const int values[133] = {[1] = 1024,  [2] = 1024, [3] = 1024, [4] = 64, [5] = 2147483647, [6] = 65535,
                                     [7] = 65535, [16] = 132, [75] = 9,   [76] = 0, [97] = 232448};
     int failed = fake_cuda_scripted("cuDeviceGetAttribute");
     if (failed)
         return failed;
-    *value = values[attribute & 127];
+    if (attribute < 0 || attribute > 133)
+        return 1;
+    *value = attribute == 133 ? getenv("FAKE_CUDA_MPS") != NULL : values[attribute];
     return device == 7 ? 0 : 101;
 }
 

@@ -101,6 +101,10 @@ Test(cuda_device, tells_what_it_is)
     cr_assert_eq(cuda_devices_probe(devices, 4, &mps, problem), 1, "%s", problem);
     cr_expect(text_is(devices[0].uuid, "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadaeaf"), "%s", devices[0].uuid.at);
     cr_expect(text_is(devices[0].pci, "0000:1b:00.0"));
+    cr_expect_not(mps);
+    setenv("FAKE_CUDA_MPS", "1", 1);
+    cr_assert_eq(cuda_devices_probe(devices, 4, &mps, problem), 1);
+    cr_expect(mps);
     cr_assert_eq(open_device(), 0, "%s", last.text);
     cr_expect_eq(backend->facts.capability, 90);
     cr_expect_eq(backend->facts.memory_bytes, 1u << 30);
@@ -385,6 +389,43 @@ Test(cuda_device, F19_a_fault_is_seen_and_every_mark_is_told)
     (void)memory;
     for (int i = 0; i < 2; i++)
         backend->ops->stream_destroy(streams[i]);
+    close_device();
+}
+
+Test(cuda_device, an_open_that_fails_leaves_nothing)
+{
+    static const char *const fails[] = {"cuDevicePrimaryCtxRetain:2", "cuCtxSetCurrent:719",
+                                        "cuDeviceGetName:101",        "cuDeviceTotalMem_v2:1",
+                                        "cuDeviceGetAttribute:1",     "cuDeviceGet:101",
+                                        "cuMemPoolSetAttribute:719",  "cuStreamCreateWithPriority:46"};
+    for (size_t i = 0; i < sizeof fails / sizeof fails[0]; i++) {
+        setenv("FAKE_CUDA_FAIL", fails[i], 1);
+        cr_expect_eq(open_device(), -1, "%s", fails[i]);
+        cr_expect(strstr(last.text, "CUDA_ERROR"), "%s: %s", fails[i], last.text);
+        setenv("FAKE_CUDA_FAIL", "", 1);
+        cr_assert_eq(open_device(), 0, "%s", last.text);
+        close_device();
+        cr_expect_eq(counter("fake_cuda_retained"), 0, "%s", fails[i]);
+    }
+}
+
+/* Sizes and places that no memory has are refused, and not taken around the end of the numbers. */
+Test(cuda_device, numbers_of_memory_do_not_overflow)
+{
+    uint8_t handle[64] = {0};
+    struct device_import from = {.kind = MEMORY_KIND_IPC, .fd = -1, .handle = {handle, sizeof handle}};
+    struct device_memory memory;
+    struct error error;
+    cr_assert_eq(open_device(), 0, "%s", last.text);
+    cr_expect_eq(backend->ops->allocate(backend, UINT64_MAX - 10, true, &memory, &error), -1);
+    cr_expect_eq(error.code, STATUS_OUT_OF_MEMORY, "%s", error.text);
+    from.offset = UINT64_MAX - 99;
+    from.size = 200;
+    for (int i = 0; i < 2; i++) {
+        cr_expect_eq(backend->ops->import(backend, &from, &memory, &error), -1);
+        cr_expect_eq(error.code, STATUS_INVALID_BUFFER, "%s", error.text);
+        from.kind = MEMORY_KIND_VMM_FD;
+    }
     close_device();
 }
 
