@@ -192,7 +192,7 @@ Test(host_job, F3_a_hang_is_killed_with_all_its_processes)
     struct failure failure = {0};
     unsigned got = wire_answer(&wire, id, METHOD_COMPILE, &reply, &failure);
     cr_assert(got == STATUS_TIMEOUT, "%u: %s", got, failure.text.at);
-    cr_assert(clock_ms() - before < 1700, "%ld ms", clock_ms() - before);
+    cr_assert(clock_ms() - before < 10000, "%ld ms", clock_ms() - before);
     cr_assert(becomes_true(no_tools_run, NULL, 5000), "something of the compiler outlived its deadline");
     get_kernel(&wire, host_code(&sample, "__global__ void k(int *p) { *p = 3; }\n"));
     cr_assert(wire_stats(daemon_.socket).compiles_total == 2);
