@@ -213,7 +213,8 @@ static int take_facts(struct pool *pool, const struct worker_ready *ready)
                                           .minor = (unsigned)ready->minor,
                                           .archs = pool->archs,
                                           .n_archs = ready->n_archs};
-    memcpy(pool->archs, ready->archs, ready->n_archs * sizeof pool->archs[0]);
+    for (size_t i = 0; i < ready->n_archs; i++)
+        pool->archs[i] = ready->archs[i];
     memcpy(pool->facts.build, ready->build, sizeof pool->facts.build);
     snprintf(pool->identity, sizeof pool->identity, "%s", ready->identity.at);
     pool->problem[0] = '\0';
