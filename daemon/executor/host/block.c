@@ -344,6 +344,7 @@ int host_runner_create(struct host_runner **ret, struct error *error)
     }
     mprotect(stacks, HOST_GUARD, PROT_NONE);
     runner->stacks = stacks + HOST_GUARD;
+    fiber_memory_is_fresh(runner->stacks, (size_t)THREADS * HOST_STACK);
     fiber_init_thread(&runner->own);
     lend_signal_stack(runner);
     *ret = runner;

@@ -62,11 +62,17 @@ void fiber_init(struct fiber *fiber, void *stack, size_t size, void (*main)(void
     fiber_finish(fiber);
     *fiber = (struct fiber){.stack = stack, .size = size, .main = main, .data = data};
     fiber->context = make_fcontext((char *)stack + size, size, begin);
-#if UNDER_ASAN
-    __asan_unpoison_memory_region(stack, size);
-#endif
+    fiber_memory_is_fresh(stack, size);
 #ifdef UNDER_TSAN
     fiber->checker = __tsan_create_fiber(0);
+#endif
+}
+
+void fiber_memory_is_fresh(void *at, size_t size)
+{
+    (void)at, (void)size;
+#if UNDER_ASAN
+    __asan_unpoison_memory_region(at, size);
 #endif
 }
 

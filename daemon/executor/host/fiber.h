@@ -32,6 +32,9 @@ void fiber_init_thread(struct fiber *fiber);
  * is forgotten. */
 void fiber_init(struct fiber *fiber, void *stack, size_t size, void (*main)(void *data), void *data);
 void fiber_finish(struct fiber *fiber);
+/* Fresh memory for stacks. Its addresses may have been another thread's stack, of which the sanitizers still know where
+ * nobody may write. */
+void fiber_memory_is_fresh(void *at, size_t size);
 
 /* Boost.Context's C interface. What comes back: who switched here, and where that one goes on. */
 struct fiber_transfer {
