@@ -173,8 +173,8 @@ Test(npy, headers_that_are_none)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)",
         "{'descr': '<f4, 'fortran_order': False, 'shape': (2, 3), }",
         "{'descr' '<f4', 'fortran_order': False, 'shape': (2, 3), }",
-        "{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), 'descr': '<f4', "
-        "'fortran_order': False}",
+        ("{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), 'descr': '<f4', "
+         "'fortran_order': False}"),
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
         refuse(headers[i], 24, "not an .npy file");
