@@ -32,10 +32,9 @@ struct pool {
     uv_loop_t *loop;
     struct pool_options options;
     struct list workers;
-    struct list queue;
+    struct queue queue;
     size_t n_workers;
     size_t n_starting;
-    size_t n_queued;
     size_t told_workers, told_busy, told_queued; /* its part of the gauges */
     struct worker *probe;                        /* not one of the workers */
 
@@ -106,10 +105,10 @@ static void update_gauges(struct pool *pool)
         busy += container_of(link, struct worker, link)->state == WORKER_BUSY;
     stats->workers += pool->n_workers - pool->told_workers;
     stats->workers_busy += busy - pool->told_busy;
-    stats->queue_depth += pool->n_queued - pool->told_queued;
+    stats->queue_depth += pool->queue.n - pool->told_queued;
     pool->told_workers = pool->n_workers;
     pool->told_busy = busy;
-    pool->told_queued = pool->n_queued;
+    pool->told_queued = pool->queue.n;
 }
 
 /* ---- jobs ---- */
@@ -123,30 +122,22 @@ static void finish_job(struct pool_job *job, struct pool_outcome *outcome)
 
 static void fail_queue(struct pool *pool, enum status code, const char *text)
 {
-    struct list failed;
-    struct list *link;
-    list_init(&failed);
-    while ((link = list_pop(&pool->queue)))
-        list_push(&failed, link);
-    pool->n_queued = 0;
+    struct queue failed;
+    struct queue_place *place;
+    queue_init(&failed);
+    while ((place = queue_pop(&pool->queue)))
+        queue_push(&failed, place);
     update_gauges(pool);
-    while ((link = list_pop(&failed))) {
+    while ((place = queue_pop(&failed))) {
         struct pool_outcome outcome = {0};
         error_set(&outcome.error, code, "%s", text);
-        finish_job(container_of(link, struct pool_job, link), &outcome);
+        finish_job(container_of(place, struct pool_job, place), &outcome);
     }
-}
-
-static void enqueue(struct pool *pool, struct pool_job *job)
-{
-    list_push(&pool->queue, &job->link);
-    pool->n_queued++;
 }
 
 static void give_job(struct pool *pool, struct worker *worker)
 {
-    struct pool_job *job = container_of(list_pop(&pool->queue), struct pool_job, link);
-    pool->n_queued--;
+    struct pool_job *job = container_of(queue_pop(&pool->queue), struct pool_job, place);
     job->queue_ns += uv_hrtime() - job->queued_ns;
     job->attempts++;
     worker_give(worker, job->frame.data, job->frame.size,
@@ -189,7 +180,7 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
         if (job->attempts < MAX_ATTEMPTS && is_current(pool, job)) {
             pool->options.stats->worker_retries_total++;
             job->queued_ns = uv_hrtime();
-            enqueue(pool, job);
+            queue_push(&pool->queue, &job->place);
             return;
         }
         error_set(&outcome.error, STATUS_WORKER_DIED, "the compiler process ended without an answer, %u times: %s",
@@ -434,12 +425,12 @@ static int start_worker(struct pool *pool)
 static void advance(struct pool *pool)
 {
     if (!pool->closing && pool->has_facts) {
-        for (struct list *link = pool->workers.next; link != &pool->workers && pool->n_queued; link = link->next) {
+        for (struct list *link = pool->workers.next; link != &pool->workers && pool->queue.n; link = link->next) {
             struct worker *worker = container_of(link, struct worker, link);
             if (worker->state == WORKER_IDLE && !worker->child.killed)
                 give_job(pool, worker);
         }
-        while (pool->n_queued > pool->n_starting && pool->n_workers < pool->options.max_workers && !pool->backing_off)
+        while (pool->queue.n > pool->n_starting && pool->n_workers < pool->options.max_workers && !pool->backing_off)
             if (start_worker(pool) < 0)
                 break;
     }
@@ -459,7 +450,7 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
     pool->on_facts = on_facts;
     pool->owner = owner;
     list_init(&pool->workers);
-    list_init(&pool->queue);
+    queue_init(&pool->queue);
     uv_timer_init(loop, &pool->backoff);
     pool->backoff.data = pool;
     start_probe(pool);
@@ -490,13 +481,13 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", pool->problem);
     if (!is_current(pool, job))
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", REPLACED);
-    if (pool->n_queued >= pool->options.max_queue)
-        return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->n_queued,
+    if (pool->queue.n >= pool->options.max_queue)
+        return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->queue.n,
                          pool->options.max_queue);
     job->queued_ns = uv_hrtime();
     job->queue_ns = 0;
     job->attempts = 0;
-    enqueue(pool, job);
+    queue_push(&pool->queue, &job->place);
     advance(pool);
     return 0;
 }

@@ -10,7 +10,7 @@
 #include <msgpack.h>
 #include <uv.h>
 
-#include "daemon/base/list.h"
+#include "daemon/compile/queue.h"
 #include "daemon/resolve/resolve.h"
 #include "proto/message.h"
 
@@ -39,7 +39,7 @@ struct pool_outcome {
 
 /* One job, embedded in whoever wants it. */
 struct pool_job {
-    struct list link;
+    struct queue_place place;
     msgpack_sbuffer frame; /* the packed worker_job; the job's owner destroys it */
     const uint8_t *build;  /* of the facts that the job was made with; only that compiler may compile it */
     uint64_t deadline_ms;  /* 0: the pool's */
