@@ -10,9 +10,11 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/compiler/channel.h"
@@ -26,6 +28,8 @@
 #include "proto/envelope.h"
 
 #define DIRS_MAX 16
+/* A third of the share of a process that is not nice: compiles go on beside programs that use every core. */
+#define NICER_BY 5
 
 struct options {
     int fd;
@@ -259,6 +263,15 @@ static int run(struct channel *channel, const struct options *options)
     return options->probe ? WORKER_EXIT_DONE : serve_all(channel, &back_end);
 }
 
+/* Workers may use every core for minutes: the daemon's loop and its clients are served before them. What cannot be had
+ * costs only that. The programs that it starts inherit both. */
+static void let_others_go_first(void)
+{
+    static const struct sched_param none;
+    sched_setscheduler(0, SCHED_BATCH, &none);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICER_BY);
+}
+
 int main(int argc, char **argv)
 {
     struct options options;
@@ -276,6 +289,7 @@ int main(int argc, char **argv)
         complain(&error);
         _exit(WORKER_EXIT_CHANNEL);
     }
+    let_others_go_first();
     crash_handlers_install(SANDBOX_STACK);
     channel_init(&channel, options.fd);
     int code = run(&channel, &options);

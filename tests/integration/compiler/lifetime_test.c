@@ -1,11 +1,13 @@
 /* How a worker starts, ends and dies, and what its parent can tell from it. */
 #include <criterion/criterion.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -71,6 +73,15 @@ Test(lifetime, ready_says_what_is_there)
               ready.identity.at);
     cr_assert(!ready.has_build);
     cr_assert(ready.sandbox != 0);
+    compiler_process_finish(&worker);
+}
+
+Test(lifetime, others_go_first)
+{
+    int own = getpriority(PRIO_PROCESS, 0);
+    start(NULL);
+    cr_assert_eq(sched_getscheduler(worker.pid), SCHED_BATCH);
+    cr_assert_eq(getpriority(PRIO_PROCESS, (id_t)worker.pid), own + 5 < 19 ? own + 5 : 19);
     compiler_process_finish(&worker);
 }
 
