@@ -1,0 +1,30 @@
+/*
+ * The prefix of a program: what stands before its first line of substance. Comments, blank lines and #include lines
+ * with names; anything else ends it, a #define or an #if before a later #include too, since what that one brings may
+ * depend on it. Programs with the same names in their prefixes can share what the compiler makes of the headers.
+ *
+ * Pure functions. In doubt a prefix is shorter than it could be: that costs time, a wrong one would cost a wrong image.
+ */
+#ifndef DAEMON_COMPILE_PREFIX_H
+#define DAEMON_COMPILE_PREFIX_H
+
+#include <stdbool.h>
+
+#include "proto/message.h"
+
+/* What assembled programs begin with whose code is not wrapped. As the first line it says what the compiler knows, and
+ * it keeps a compiler from making a precompiled header; so it is no part of a prefix, and may be left out. */
+#define PREFIX_LINE_ONE "#line 1 \"fusion.cu\"\n"
+
+struct prefix {
+    struct text program;
+    size_t at; /* behind the last name, and the rest of its line */
+};
+
+void prefix_begin(struct prefix *prefix, struct text program);
+
+/* The next name, with what is around it: "<cuda/std/tuple>" or "\"tile.h\"". It points into the program. false: the
+ * prefix ends. */
+bool prefix_next(struct prefix *prefix, struct text *ret);
+
+#endif
