@@ -28,6 +28,9 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --no-database        keep kernels in memory only\n"
                             "  --nvrtc PATH         libnvrtc.so to compile with (FUSIOND_NVRTC; default: look in\n"
                             "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders)\n"
+                            "  --toolkit-include DIR[:DIR]...  the CUDA headers that programs may ask for with\n"
+                            "                       compile.toolkit_headers (FUSIOND_TOOLKIT_INCLUDE; default: beside\n"
+                            "                       NVRTC)\n"
                             "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
@@ -49,6 +52,7 @@ enum {
     OPTION_CACHE_DIR,
     OPTION_NO_DATABASE,
     OPTION_NVRTC,
+    OPTION_TOOLKIT_INCLUDE,
     OPTION_HOST_CC,
     OPTION_COMPILER,
     OPTION_EXECUTOR,
@@ -70,6 +74,7 @@ static const struct option options[] = {
     {"cache-dir", required_argument, NULL, OPTION_CACHE_DIR},
     {"no-database", no_argument, NULL, OPTION_NO_DATABASE},
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
+    {"toolkit-include", required_argument, NULL, OPTION_TOOLKIT_INCLUDE},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
     {"executor", required_argument, NULL, OPTION_EXECUTOR},
@@ -101,6 +106,23 @@ static int set_path(const char *name, const char *value, char *ret, struct error
     if (size + sizeof "/" CACHE_LAYOUT > CONFIG_PATH)
         return error_set(error, STATUS_INVALID_FIELD, "%s: a path of %zu bytes is above the limit of %d", name, size,
                          CONFIG_PATH);
+    return 0;
+}
+
+/* Absolute folders with ':' between them. */
+static int set_folders(const char *name, const char *value, char *ret, struct error *error)
+{
+    if (strlen(value) >= CONFIG_PATH)
+        return error_set(error, STATUS_INVALID_FIELD, "%s: %zu bytes are above the limit of %d", name, strlen(value),
+                         CONFIG_PATH - 1);
+    for (const char *at = value;; at++) {
+        if (*at != '/')
+            return error_set(error, STATUS_INVALID_FIELD, "%s: \"%.64s\" is no absolute path", name, at);
+        at += strcspn(at, ":");
+        if (!*at)
+            break;
+    }
+    memcpy(ret, value, strlen(value) + 1);
     return 0;
 }
 
@@ -219,6 +241,9 @@ static int read_environment(struct config *config, struct error *error)
             return -1;
         config->nvrtc = config->nvrtc_path;
     }
+    if ((value = getenv("FUSIOND_TOOLKIT_INCLUDE")) && value[0] &&
+        set_folders("FUSIOND_TOOLKIT_INCLUDE", value, config->toolkit_include, error) < 0)
+        return -1;
     if ((value = getenv("FUSIOND_LOG")) && value[0] && !log_set_level_by_name(value))
         return error_set(error, STATUS_INVALID_FIELD, "FUSIOND_LOG: \"%.32s\" is none of error, warning, info, debug",
                          value);
@@ -240,6 +265,8 @@ static int read_option(struct config *config, int option, const char *value, str
     case OPTION_NVRTC:
         config->nvrtc = config->nvrtc_path;
         return set_path("--nvrtc", value, config->nvrtc_path, error);
+    case OPTION_TOOLKIT_INCLUDE:
+        return set_folders("--toolkit-include", value, config->toolkit_include, error);
     case OPTION_HOST_CC:
         if (strchr(value, '/') || !value[0])
             return set_path("--host-cc", value, config->host_cc, error);
@@ -345,6 +372,8 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "compiler = %s\n", config->compiler);
     fprintf(out, "executor = %s\n", config->executor);
     fprintf(out, "nvrtc = %s\n", config->nvrtc ? config->nvrtc : "(looked for)");
+    fprintf(out, "toolkit-include = %s\n",
+            config->toolkit_include[0] ? config->toolkit_include : "(looked for beside NVRTC)");
     fprintf(out, "host-cc = %s\n", config->host_cc);
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);

@@ -19,8 +19,9 @@ struct config {
     char nvrtc_path[CONFIG_PATH];
     const char *nvrtc; /* NULL: look for it */
     char nvrtc_dir_paths[2][CONFIG_PATH];
-    const char *nvrtc_dirs[3]; /* ends with NULL */
-    char host_cc[CONFIG_PATH]; /* the C++ compiler, by path or by name */
+    const char *nvrtc_dirs[3];         /* ends with NULL */
+    char toolkit_include[CONFIG_PATH]; /* folders with ':' between them; empty: look beside NVRTC */
+    char host_cc[CONFIG_PATH];         /* the C++ compiler, by path or by name */
     unsigned max_workers;
     uint64_t memory_bytes;
     uint64_t blob_bytes;

@@ -206,11 +206,12 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         conn_fail_with(conn, id, &error);
         return;
     }
-    const struct pool *pool = server->pools[plan->compiler];
+    struct pool *pool = server->pools[plan->compiler];
     const struct compiler_facts *facts = pool_facts(pool);
     if (!facts && server->state == SERVER_RUNNING && !pool_problem(pool)) {
         plan_destroy(plan);
         park(conn, id, params);
+        pool_want(pool);
         return;
     }
     int status = -1;

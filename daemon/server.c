@@ -182,6 +182,7 @@ static int start_parts(struct server *server, struct error *error)
         .compiler = config->compiler,
         .nvrtc = config->nvrtc,
         .nvrtc_dirs = config->nvrtc_dirs,
+        .toolkit_include = config->toolkit_include[0] ? config->toolkit_include : NULL,
         .host_cc = config->host_cc,
         .work_dir = config->no_database ? "/tmp" : config->cache_dir,
         .max_workers = config->max_workers,
@@ -196,6 +197,7 @@ static int start_parts(struct server *server, struct error *error)
         return -1;
     for (enum compiler_kind kind = 0; kind < COMPILER_KINDS; kind++) {
         pool.kind = kind;
+        pool.on_demand = kind == COMPILER_TOOLKIT;
         server->pool_owners[kind] = (struct pool_owner){server, kind};
         if (pool_create(&server->loop, &pool, on_facts, &server->pool_owners[kind], &server->pools[kind], error) < 0)
             return -1;

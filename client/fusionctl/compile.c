@@ -12,8 +12,11 @@
 
 bool compile_option(struct compile_settings *settings, int option)
 {
-    static const char *const names[] = {
-        ['t'] = "target", ['b'] = "compile.block_size", ['r'] = "compile.max_registers", ['i'] = "index_type"};
+    static const char *const names[] = {['t'] = "target",
+                                        ['b'] = "compile.block_size",
+                                        ['r'] = "compile.max_registers",
+                                        ['i'] = "index_type",
+                                        ['T'] = "compile.toolkit_headers"};
     if (option == 'D') {
         if (settings->n_defines == MAX_SETTINGS)
             return false;
@@ -30,7 +33,7 @@ bool compile_option(struct compile_settings *settings, int option)
     if (option < 0 || (size_t)option >= sizeof names / sizeof names[0] || !names[option] ||
         settings->n_fields == MAX_SETTINGS)
         return false;
-    settings->fields[settings->n_fields++] = (struct compile_field){names[option], optarg};
+    settings->fields[settings->n_fields++] = (struct compile_field){names[option], option == 'T' ? "true" : optarg};
     return true;
 }
 

@@ -27,7 +27,7 @@ struct compile_settings {
 #define COMPILE_OPTIONS                                                                                                \
     {"target", required_argument, NULL, 't'}, {"block-size", required_argument, NULL, 'b'},                            \
         {"max-registers", required_argument, NULL, 'r'}, {"index-type", required_argument, NULL, 'i'},                 \
-        {"define", required_argument, NULL, 'D'},                                                                      \
+        {"define", required_argument, NULL, 'D'}, {"toolkit-headers", no_argument, NULL, 'T'},                         \
     {                                                                                                                  \
         "deadline", required_argument, NULL, 'd'                                                                       \
     }
@@ -37,6 +37,7 @@ struct compile_settings {
     "      --max-registers N registers per thread, 1 to 255\n"                                                         \
     "      --index-type I    int32 or int64\n"                                                                         \
     "  -D, --define A[=B]    a preprocessor definition\n"                                                              \
+    "      --toolkit-headers let the code include the CUDA toolkit's headers\n"                                        \
     "      --deadline MS     for the compiler (default: the daemon's)\n"
 
 /* Take one option of the table above; false when it is none, or its value is wrong. */

@@ -34,7 +34,7 @@ static int decode(struct plan *plan, struct bytes params, struct error *error)
     memcpy(copy, params.at, params.size);
     if (message_parse(&compile_request_type, copy, params.size, &plan->zone, &plan->request, error) < 0)
         return -1;
-    plan->compiler = compiler_for(plan->request.fusion->target);
+    plan->compiler = compiler_for(plan->request.fusion);
     return 0;
 }
 

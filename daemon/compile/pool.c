@@ -51,6 +51,7 @@ struct pool {
     uv_timer_t backoff; /* until workers, or the probe, are started again */
     bool backing_off;
 
+    bool dormant; /* nobody has wanted it yet */
     bool closing;
     void (*on_facts)(void *owner);
     void (*on_closed)(void *owner);
@@ -67,9 +68,15 @@ static size_t add_nvrtc(const struct pool *pool, size_t n, char **ret)
         ret[n++] = (char *)"--nvrtc";
         ret[n++] = (char *)pool->options.nvrtc;
     }
-    for (const char *const *dir = pool->options.nvrtc_dirs; dir && *dir && n + 3 < MAX_ARGS; dir++) {
+    for (const char *const *dir = pool->options.nvrtc_dirs; dir && *dir && n + 6 < MAX_ARGS; dir++) {
         ret[n++] = (char *)"--nvrtc-dir";
         ret[n++] = (char *)*dir;
+    }
+    if (pool->options.kind == COMPILER_TOOLKIT)
+        ret[n++] = (char *)"--toolkit-headers";
+    if (pool->options.kind == COMPILER_TOOLKIT && pool->options.toolkit_include) {
+        ret[n++] = (char *)"--toolkit-include";
+        ret[n++] = (char *)pool->options.toolkit_include;
     }
     return n;
 }
@@ -453,9 +460,19 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
     queue_init(&pool->queue);
     uv_timer_init(loop, &pool->backoff);
     pool->backoff.data = pool;
-    start_probe(pool);
+    pool->dormant = options->on_demand;
+    if (!pool->dormant)
+        start_probe(pool);
     *ret = pool;
     return 0;
+}
+
+void pool_want(struct pool *pool)
+{
+    if (!pool || !pool->dormant || pool->closing)
+        return;
+    pool->dormant = false;
+    start_probe(pool);
 }
 
 const struct compiler_facts *pool_facts(const struct pool *pool)

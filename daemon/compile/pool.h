@@ -21,12 +21,14 @@ struct pool_options {
     const char *compiler;          /* path of fusiond-compiler */
     const char *nvrtc;             /* path of libnvrtc, or NULL: the worker looks for it */
     const char *const *nvrtc_dirs; /* folders to look in; ends with NULL; may be NULL */
-    const char *host_cc;           /* path or name of the C++ compiler; kind COMPILER_HOST only */
-    const char *work_dir;          /* where its workers make their private folders */
-    unsigned max_workers;          /* at least 1 */
-    uint64_t deadline_ms;          /* of a job that names none */
-    size_t max_queue;              /* jobs that may wait; one more is BUSY */
-    struct stats_reply *stats;     /* counters of workers and queue; pools add to them */
+    const char *toolkit_include; /* the toolkit's include folders, or NULL: beside NVRTC; kind COMPILER_TOOLKIT only */
+    const char *host_cc;         /* path or name of the C++ compiler; kind COMPILER_HOST only */
+    const char *work_dir;        /* where its workers make their private folders */
+    unsigned max_workers;        /* at least 1 */
+    uint64_t deadline_ms;        /* of a job that names none */
+    size_t max_queue;            /* jobs that may wait; one more is BUSY */
+    bool on_demand;              /* the probe waits for pool_want() */
+    struct stats_reply *stats;   /* counters of workers and queue; pools add to them */
 };
 
 /* What became of a job. Exactly one of result and error is meant: result is NULL when error.code is set. */
@@ -50,8 +52,8 @@ struct pool_job {
     void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
 };
 
-/* Start probing; a probe that fails is tried again ever more slowly. `on_facts` is called, on the loop, whenever
- * pool_facts() or pool_problem() has changed. */
+/* Start probing, unless on_demand; a probe that fails is tried again ever more slowly. `on_facts` is called, on the
+ * loop, whenever pool_facts() or pool_problem() has changed. */
 int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_facts)(void *owner), void *owner,
                 struct pool **ret, struct error *error);
 
@@ -62,6 +64,9 @@ const struct compiler_facts *pool_facts(const struct pool *pool);
 const char *pool_problem(const struct pool *pool);
 /* How well the workers are shut in; 0 until one has started. */
 enum sandbox pool_sandbox(const struct pool *pool);
+
+/* Somebody needs this compiler: the first call starts the probe of a pool that was made on_demand. NULL is fine. */
+void pool_want(struct pool *pool);
 
 /* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE (also for a job made with facts that are not the present ones) or
  * SHUTTING_DOWN, and then `done` is not called. */

@@ -179,7 +179,18 @@ static int first_line(struct text text)
     return size < 300 ? (int)size : 300;
 }
 
-struct failure product_failure(const struct worker_result *result, struct error *error)
+/* What to do about a header that is not there. */
+static const char *hint(enum compiler_kind compiler, struct text complaint)
+{
+    /* "cannot open …" with quotes, "could not open …" with angle brackets. */
+    if (strstr(complaint.at, "open source file") == NULL)
+        return "";
+    return compiler == COMPILER_NVRTC ? "; headers come with fusion.headers, those of the CUDA toolkit are there when "
+                                        "compile.toolkit_headers asks for them"
+                                      : "; headers come with fusion.headers";
+}
+
+struct failure product_failure(enum compiler_kind compiler, const struct worker_result *result, struct error *error)
 {
     const struct diagnostic *first = NULL;
     size_t n_errors = 0;
@@ -191,11 +202,12 @@ struct failure product_failure(const struct worker_result *result, struct error 
             first = &result->diagnostics[i];
     }
     if (first && first->file.at)
-        error_set(error, STATUS_COMPILE_FAILED, "%.64s:%llu: %.*s (%zu error%s)", first->file.at,
+        error_set(error, STATUS_COMPILE_FAILED, "%.64s:%llu: %.*s (%zu error%s)%s", first->file.at,
                   (unsigned long long)first->line, first_line(first->text), first->text.at, n_errors,
-                  n_errors == 1 ? "" : "s");
+                  n_errors == 1 ? "" : "s", hint(compiler, first->text));
     else if (first)
-        error_set(error, STATUS_COMPILE_FAILED, "%.*s", first_line(first->text), first->text.at);
+        error_set(error, STATUS_COMPILE_FAILED, "%.*s%s", first_line(first->text), first->text.at,
+                  hint(compiler, first->text));
     else
         error_set(error, STATUS_COMPILE_FAILED, "%s: the log says why", result->result_name.at);
     struct failure failure = failure_of(error);

@@ -18,53 +18,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/compiler/flat_path.h"
+
 /* The folder of the program at hand, which is also the current one, and the folder of texts beside it. */
 #define TEXTS "/m"
 
 /* Names are aliases in the C library too; here they must not become calls of themselves. */
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
 
-/* The path without "." and "..", as if there were no symbolic links (in the private folder there are none that a client
- * can name). false: too long, or above the root. */
-static bool flatten(const char *folder, const char *path, char *ret)
-{
-    size_t size = 0;
-    const char *parts[] = {path[0] == '/' ? "" : folder, path};
-    for (int i = 0; i < 2; i++) {
-        for (const char *at = parts[i]; *at;) {
-            size_t length = strcspn(at, "/");
-            if (length == 2 && at[0] == '.' && at[1] == '.') {
-                while (size > 0 && ret[--size] != '/')
-                    ;
-            } else if (length > 0 && !(length == 1 && at[0] == '.')) {
-                if (size + length + 2 > PATH_MAX)
-                    return false;
-                ret[size++] = '/';
-                memcpy(ret + size, at, length);
-                size += length;
-            }
-            at += length;
-            at += *at == '/';
-        }
-    }
-    ret[size] = '\0';
-    return true;
-}
-
-static bool is_below(const char *path, const char *folder, size_t size)
-{
-    return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
-}
-
+/* In the private folder there are no symbolic links that a client can name. */
 static bool is_inside(const char *path)
 {
     char flat[PATH_MAX], texts[PATH_MAX];
     const char *folder = getenv("TMPDIR");
     const char *slash = folder ? strrchr(folder, '/') : NULL;
-    if (!slash || folder[0] != '/' || !flatten(folder, path, flat))
+    if (!slash || folder[0] != '/' || !flat_path(folder, path, flat))
         return false;
     int size = snprintf(texts, sizeof texts, "%.*s" TEXTS, (int)(slash - folder), folder);
-    return is_below(flat, folder, strlen(folder)) || (size < (int)sizeof texts && is_below(flat, texts, (size_t)size));
+    return flat_path_is_below(flat, folder, strlen(folder)) ||
+           (size < (int)sizeof texts && flat_path_is_below(flat, texts, (size_t)size));
 }
 
 /* Whether the caller may go on; otherwise there is no such file. */

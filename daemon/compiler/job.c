@@ -59,12 +59,18 @@ static int create(struct compile *compile)
 static int compile_program(struct compile *compile)
 {
     const struct worker_job *job = compile->job;
-    const char **args = msgpack_zone_malloc(compile->zone, (job->n_args + 1) * sizeof *args);
+    const char *const *includes = compile->nvrtc->includes;
+    size_t n = job->n_args, n_includes = 0;
+    while (includes != NULL && includes[n_includes] != NULL)
+        n_includes++;
+    const char **args = msgpack_zone_malloc(compile->zone, (n + n_includes + 1) * sizeof *args);
     if (args == NULL)
         return NVRTC_RESULT_OUT_OF_MEMORY;
-    for (size_t i = 0; i < job->n_args; i++)
+    for (size_t i = 0; i < n; i++)
         args[i] = job->args[i].at;
-    return compile->nvrtc->compile(compile->program, (int)job->n_args, args);
+    for (size_t i = 0; i < n_includes; i++)
+        args[n + i] = includes[i];
+    return compile->nvrtc->compile(compile->program, (int)(n + n_includes), args);
 }
 
 /* ---- out ---- */

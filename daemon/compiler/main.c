@@ -22,6 +22,7 @@
 #include "daemon/compiler/host_cc.h"
 #include "daemon/compiler/job.h"
 #include "daemon/compiler/nvrtc.h"
+#include "daemon/compiler/toolkit.h"
 #include "daemon/compiler/worker.h"
 #include "daemon/sandbox/sandbox.h"
 #include "preamble/preamble.h"
@@ -37,12 +38,16 @@ struct options {
     const char *nvrtc;
     const char *dirs[DIRS_MAX];
     size_t n_dirs;
+    bool toolkit; /* programs may include the toolkit's headers */
+    const char *toolkit_include;
     const char *host_cc; /* NULL: NVRTC */
     const char *work_dir;
 };
 
 /* What compiles. */
 struct back_end {
+    const struct toolkit *toolkit; /* whose headers are open to programs; NULL: none */
+    uint8_t headers[DIGEST_SIZE];  /* which they are */
     int (*run)(const void *compiler, const struct worker_job *job, msgpack_zone *zone, struct worker_result *ret,
                struct error *error);
     const void *compiler;
@@ -66,6 +71,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
         {"fd", required_argument, NULL, 'f'},
         {"nvrtc", required_argument, NULL, 'n'},
         {"nvrtc-dir", required_argument, NULL, 'd'},
+        {"toolkit-headers", no_argument, NULL, 't'},
+        {"toolkit-include", required_argument, NULL, 'i'},
         {"host-cc", required_argument, NULL, 'c'},
         {"work-dir", required_argument, NULL, 'w'},
         {"probe", no_argument, NULL, 'p'},
@@ -84,6 +91,10 @@ static int parse_options(int argc, char **argv, struct options *ret)
             options.nvrtc = optarg;
         } else if (letter == 'd' && options.n_dirs < DIRS_MAX) {
             options.dirs[options.n_dirs++] = optarg;
+        } else if (letter == 't') {
+            options.toolkit = true;
+        } else if (letter == 'i') {
+            options.toolkit_include = optarg;
         } else if (letter == 'c') {
             options.host_cc = optarg;
         } else if (letter == 'w') {
@@ -151,6 +162,17 @@ static int refuse(struct channel *channel, const struct error *why)
     return WORKER_EXIT_NO_COMPILER;
 }
 
+/* The worker's programs are keyed by the headers that it started with. */
+static int check_headers(const struct back_end *back_end, struct error *error)
+{
+    uint8_t headers[DIGEST_SIZE];
+    if (toolkit_identity(back_end->toolkit, headers, error) < 0)
+        return -1;
+    if (memcmp(headers, back_end->headers, DIGEST_SIZE) != 0)
+        return error_set(error, STATUS_COMPILER_UNAVAILABLE, "the toolkit's headers have changed");
+    return 0;
+}
+
 /* Answer one job. The exit code if the worker cannot go on, else -1. */
 static int serve(struct channel *channel, const struct back_end *back_end, const uint8_t *frame, size_t size)
 {
@@ -165,7 +187,9 @@ static int serve(struct channel *channel, const struct back_end *back_end, const
         return WORKER_EXIT_MEMORY;
     }
     sandbox_allow_job();
-    if (envelope_read_message(frame, size, &worker_job_type, &zone, &job, &error) < 0)
+    if (back_end->toolkit && check_headers(back_end, &error) < 0)
+        code = WORKER_EXIT_REPLACED;
+    else if (envelope_read_message(frame, size, &worker_job_type, &zone, &job, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
     else if (back_end->run(back_end->compiler, &job, &zone, &result, &error) < 0)
         code = error.code == STATUS_SYSTEM ? WORKER_EXIT_SYSTEM : WORKER_EXIT_MEMORY;
@@ -204,6 +228,40 @@ static int run_nvrtc(const void *compiler, const struct worker_job *job, msgpack
     return job_run(compiler, job, zone, ret, error);
 }
 
+/* Before the warm-up: whether there are headers at all is known quickly. */
+static int open_toolkit(const struct options *options, struct nvrtc *nvrtc, struct back_end *ret, struct error *error)
+{
+    static struct toolkit toolkit;
+    if (!sandbox_has_landlock())
+        return error_set(error, STATUS_COMPILER_UNAVAILABLE,
+                         "toolkit headers: this kernel has no Landlock, so a program that may read them could read any "
+                         "file; send what it includes with fusion.headers");
+    if (toolkit_find(&toolkit, nvrtc->path, options->toolkit_include, error) < 0)
+        return -1;
+    nvrtc->includes = toolkit.option_list;
+    ret->toolkit = &toolkit;
+    return 0;
+}
+
+/* The headers are a part of the compiler: of its identity, and of its digest, which is in every key. */
+static int identify_toolkit(bool probe, struct back_end *back_end, struct error *error)
+{
+    char hex[2 * DIGEST_SIZE + 1];
+    uint8_t both[2][DIGEST_SIZE];
+    if (toolkit_identity(back_end->toolkit, back_end->headers, error) < 0)
+        return -1;
+    key_to_hex(back_end->headers, hex);
+    size_t used = strlen(back_end->identity);
+    snprintf(back_end->identity + used, sizeof back_end->identity - used, " headers %s", hex);
+    if (!probe)
+        return 0;
+    memcpy(both[0], back_end->build, DIGEST_SIZE);
+    if (toolkit_build(back_end->toolkit, both[1], error) < 0)
+        return -1;
+    digest_of(both, sizeof both, back_end->build);
+    return 0;
+}
+
 static int open_nvrtc(const struct options *options, struct back_end *ret, struct error *error)
 {
     static struct nvrtc nvrtc;
@@ -220,10 +278,12 @@ static int open_nvrtc(const struct options *options, struct back_end *ret, struc
                              .archs = nvrtc.archs,
                              .n_archs = nvrtc.n_archs,
                              .path = nvrtc.path};
-    return nvrtc_warm_up(&nvrtc, error) < 0 || nvrtc_identity(&nvrtc, ret->identity, sizeof ret->identity, error) < 0 ||
-                   (options->probe && nvrtc_build(&nvrtc, ret->build, error) < 0)
-               ? -1
-               : 0;
+    if (options->toolkit && open_toolkit(options, &nvrtc, ret, error) < 0)
+        return -1;
+    if (nvrtc_warm_up(&nvrtc, error) < 0 || nvrtc_identity(&nvrtc, ret->identity, sizeof ret->identity, error) < 0 ||
+        (options->probe && nvrtc_build(&nvrtc, ret->build, error) < 0))
+        return -1;
+    return options->toolkit ? identify_toolkit(options->probe, ret, error) : 0;
 }
 
 static int run_host_cc(const void *compiler, const struct worker_job *job, msgpack_zone *zone,
@@ -254,8 +314,12 @@ static int run(struct channel *channel, const struct options *options)
         return refuse(channel, &error);
     if (options->host_cc)
         sandbox = host_cc_enter_sandbox(back_end.compiler);
+    else if (options->toolkit)
+        sandbox = sandbox_enter(SANDBOX_TOOLKIT, &(struct sandbox_paths){.read = back_end.toolkit->paths});
     else
         sandbox = sandbox_enter(SANDBOX_COMPILER, NULL);
+    if (back_end.toolkit)
+        toolkit_fence(back_end.toolkit);
     if (send_ready(channel, &back_end, sandbox, options->probe, &error) < 0) {
         complain(&error);
         return WORKER_EXIT_CHANNEL;
@@ -279,6 +343,7 @@ int main(int argc, char **argv)
     struct channel channel;
     if (parse_options(argc, argv, &options) < 0) {
         fprintf(stderr, "usage: fusiond-compiler --fd N [--nvrtc FILE] [--nvrtc-dir FOLDER]... [--probe]\n"
+                        "                        [--toolkit-headers [--toolkit-include FOLDER[:FOLDER]...]]\n"
                         "       fusiond-compiler --fd N --host-cc PROGRAM --work-dir FOLDER [--probe]\n"
                         "A part of fusiond, which starts it; N is a connected Unix stream socket.\n");
         _exit(WORKER_EXIT_USAGE);

@@ -29,7 +29,8 @@ struct nvrtc {
     int archs[NVRTC_MAX_ARCHS];
     size_t n_archs;
     char path[PATH_MAX];
-    char builtins[PATH_MAX]; /* empty until the first compile has loaded it */
+    const char *const *includes; /* "-I…" of the toolkit's headers, for every compile; ends with NULL. NULL: none */
+    char builtins[PATH_MAX];     /* empty until the first compile has loaded it */
 };
 
 /* Load the library. `path`, when given, is the only candidate; else `dirs` (library folders, or folders that hold

@@ -120,6 +120,13 @@ static bool choose_defines(const struct settings *settings, size_t i, struct val
     return true;
 }
 
+/* Never an argument from here: paths are the worker's. */
+static bool choose_toolkit_headers(const struct settings *settings, size_t i, struct value *ret)
+{
+    (void)settings;
+    return flag(false, i, ret);
+}
+
 static bool choose_no_cache(const struct settings *settings, size_t i, struct value *ret)
 {
     (void)settings;

@@ -75,6 +75,7 @@ static int warn_host(const struct step *step, struct resolved *ret, struct error
     } options[] = {
         {compile->has_max_registers, "max_registers", "a CPU's registers are its own affair"},
         {compile->fast_math, "fast_math", "its mathematics has one form"},
+        {compile->toolkit_headers, "toolkit_headers", "programs see no header of the machine there"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (step->target.image_kind == IMAGE_KIND_SHARED_OBJECT && options[i].asked &&

@@ -8,9 +8,11 @@
 #include "kernels_db/kernel_key.h"
 #include "proto/message.h"
 
-/* Who compiles: NVRTC for GPUs, the system's C++ compiler for the host device. */
+/* Who compiles: NVRTC for GPUs, without and with the headers of its toolkit; the system's C++ compiler for the host
+ * device. */
 enum compiler_kind {
     COMPILER_NVRTC,
+    COMPILER_TOOLKIT,
     COMPILER_HOST,
     COMPILER_KINDS,
 };
@@ -51,17 +53,17 @@ struct resolved {
     struct key_part *header_parts; /* one per header; resolved_key() fills in the digests */
 };
 
-/* "nvrtc", "g++" */
+/* "nvrtc", "nvrtc+toolkit", "g++" */
 const char *compiler_name(enum compiler_kind kind);
 
-/* Which compiler a target's word asks for. */
-enum compiler_kind compiler_for(struct text target);
+/* Which compiler a fusion asks for, by its target and compile.toolkit_headers. */
+enum compiler_kind compiler_for(const struct fusion *fusion);
 
 /* Check and settle everything (B1.2's order of checks, the index type rules, the target rule, the option table, the
  * register limit, the modules, the program text). Only the digests of headers are not looked at.
  * `sample` describes every tensor and output parameter in the order of params, and then the intermediates; the words of
  * fusion->target are in target.h, among them "cc_9.0" for a device of that compute capability.
- * The facts are those of the compiler that compiler_for() the target names.
+ * The facts are those of the compiler that compiler_for() names.
  * -1 with the error of the first check that fails; *ret is then untouched. The fusion must outlive *ret. */
 int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
             const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error);

@@ -138,13 +138,20 @@ static int settle_explicit(struct text text, const char *at, enum image_kind kin
 
 const char *compiler_name(enum compiler_kind kind)
 {
-    static const char *const names[COMPILER_KINDS] = {"nvrtc", "g++"};
+    static const char *const names[COMPILER_KINDS] = {"nvrtc", "nvrtc+toolkit", "g++"};
     return names[kind];
 }
 
-enum compiler_kind compiler_for(struct text target)
+static bool is_host(struct text target)
 {
-    return target.at && text_is(target, "host") ? COMPILER_HOST : COMPILER_NVRTC;
+    return target.at && text_is(target, "host");
+}
+
+enum compiler_kind compiler_for(const struct fusion *fusion)
+{
+    if (is_host(fusion->target))
+        return COMPILER_HOST;
+    return fusion->compile && fusion->compile->toolkit_headers ? COMPILER_TOOLKIT : COMPILER_NVRTC;
 }
 
 static int settle_host(enum image_kind wanted, struct target *ret, struct error *error)
@@ -163,7 +170,7 @@ int target_settle(struct text text, enum image_kind wanted, const struct compile
     const char *at = text.at;
     if (!text.at)
         return error_set(error, STATUS_MISSING_FIELD, "fusion.target: is absent");
-    if (compiler_for(text) == COMPILER_HOST)
+    if (is_host(text))
         return settle_host(wanted, ret, error);
     if (wanted == IMAGE_KIND_SHARED_OBJECT)
         return error_set(error, STATUS_INVALID_OPTION,

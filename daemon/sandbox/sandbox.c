@@ -108,7 +108,9 @@ void sandbox_limits(enum sandbox_profile profile)
         return; /* its memory is its clients' buffers */
     if (!UNDER_ASAN)
         limit(RLIMIT_AS, SANDBOX_MEMORY, SANDBOX_MEMORY);
-    rlim_t files = profile == SANDBOX_HOST_CC ? 64 : 16, bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : 0;
+    /* Headers that include each other are open together. */
+    rlim_t files = profile == SANDBOX_TOOLKIT ? 256 : profile == SANDBOX_HOST_CC ? 64 : 16;
+    rlim_t bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : 0;
     limit(RLIMIT_NOFILE, files, files);
     limit(RLIMIT_FSIZE, bytes, bytes);
     limit(RLIMIT_STACK, SANDBOX_STACK, SANDBOX_STACK);
@@ -162,14 +164,27 @@ static int grant(int ruleset, const char *path, uint64_t rights)
 
 static int grant_all(int ruleset, const struct sandbox_paths *paths, uint64_t every)
 {
+    const uint64_t to_read = 1ull << 2 | 1ull << 3;                     /* files, folders */
     const uint64_t to_run = 1ull << 0 | 1ull << 2 | 1ull << 3;          /* execute, read files, read folders */
     const uint64_t no_devices = ~(1ull << 6 | 1ull << 11 | 1ull << 15); /* character and block devices, ioctl */
     int failed = 0;
+    for (const char *const *path = paths ? paths->read : NULL; path && *path; path++)
+        failed |= grant(ruleset, *path, to_read);
     for (const char *const *path = paths ? paths->run : NULL; path && *path; path++)
         failed |= grant(ruleset, *path, to_run);
     for (const char *const *path = paths ? paths->work : NULL; path && *path; path++)
         failed |= grant(ruleset, *path, every & no_devices);
     return failed;
+}
+
+static long landlock_version(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+bool sandbox_has_landlock(void)
+{
+    return landlock_version() >= 1;
 }
 
 int sandbox_landlock(const struct sandbox_paths *paths)
@@ -178,7 +193,7 @@ int sandbox_landlock(const struct sandbox_paths *paths)
     struct {
         uint64_t files, network, scopes;
     } attributes = {0};
-    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+    long abi = landlock_version();
     if (abi < 1)
         return -1;
     size_t size = sizeof attributes.files;
@@ -229,6 +244,17 @@ static int add_conditional(scmp_filter_ctx filter)
     return failed;
 }
 
+/* Opening to read, and nothing else. */
+static int add_reading(scmp_filter_ctx filter)
+{
+    const uint64_t writes = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | O_TMPFILE;
+    const uint64_t folder = O_DIRECTORY; /* a part of O_TMPFILE */
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(open), 1,
+                            SCMP_A1(SCMP_CMP_MASKED_EQ, writes & ~folder, O_RDONLY)) |
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
+                            SCMP_A2(SCMP_CMP_MASKED_EQ, writes & ~folder, O_RDONLY));
+}
+
 /* Processes are threads' containers here: a new one would be a process. */
 static int add_threads(scmp_filter_ctx filter)
 {
@@ -245,6 +271,15 @@ static int add_compiler(scmp_filter_ctx filter)
 {
     int failed = add_conditional(filter);
 #include "daemon/sandbox/compiler.def"
+#include "daemon/sandbox/no_files.def"
+    return failed;
+}
+
+static int add_toolkit(scmp_filter_ctx filter)
+{
+    int failed = add_conditional(filter) | add_reading(filter);
+#include "daemon/sandbox/compiler.def"
+#include "daemon/sandbox/toolkit.def"
     return failed;
 }
 
@@ -284,6 +319,7 @@ int sandbox_seccomp(enum sandbox_profile profile)
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     failed |= add_forbidden(filter);
     failed |= profile == SANDBOX_COMPILER  ? add_compiler(filter)
+              : profile == SANDBOX_TOOLKIT ? add_toolkit(filter)
               : profile == SANDBOX_HOST_CC ? add_host_cc(filter)
                                            : add_host_executor(filter);
     if (!failed)

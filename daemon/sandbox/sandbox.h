@@ -27,14 +27,16 @@ int sandbox_prepare(int *fd, struct error *error);
 /* Who is shut in. Each has a list of system calls, <profile>.def. */
 enum sandbox_profile {
     SANDBOX_COMPILER,      /* NVRTC is loaded; no file any more */
+    SANDBOX_TOOLKIT,       /* the same, but files below paths->read can be read */
     SANDBOX_HOST_CC,       /* runs the system's C++ compiler on files */
     SANDBOX_HOST_EXECUTOR, /* runs native kernels; loads them from memfds */
 };
 
-/* The folders and files that stay reachable, with all below them; both lists end with NULL and may be NULL. */
+/* The folders and files that stay reachable, with all below them; the lists end with NULL and may be NULL. */
 struct sandbox_paths {
     const char *const *run;  /* read and execute */
     const char *const *work; /* everything */
+    const char *const *read; /* read */
 };
 
 /* After the warm-up: no new privileges, no capabilities, limits, Landlock with no rights but those on `paths` (NULL:
@@ -44,6 +46,9 @@ enum sandbox sandbox_enter(enum sandbox_profile profile, const struct sandbox_pa
 
 /* Let the next compile have SANDBOX_CPU_S more. */
 void sandbox_allow_job(void);
+
+/* Whether this kernel has Landlock, without which SANDBOX_TOOLKIT is no wall at all. */
+bool sandbox_has_landlock(void);
 
 /* ---- the single walls, for tests ---- */
 

@@ -15,8 +15,9 @@ static struct error error;
 
 static void setup(void)
 {
-    static const char *const variables[] = {"FUSIOND_SOCKET",  "FUSIOND_CACHE_DIR", "FUSIOND_NVRTC", "FUSIOND_LOG",
-                                            "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",    "CUDA_HOME",     "CUDA_PATH"};
+    static const char *const variables[] = {"FUSIOND_SOCKET", "FUSIOND_CACHE_DIR", "FUSIOND_NVRTC",
+                                            "FUSIOND_LOG",    "XDG_RUNTIME_DIR",   "XDG_CACHE_HOME",
+                                            "CUDA_HOME",      "CUDA_PATH",         "FUSIOND_TOOLKIT_INCLUDE"};
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
@@ -122,6 +123,20 @@ Test(config, programs_are_looked_for_where_they_are_installed)
     cr_assert_str_eq(config.compiler, FUSIOND_LIBEXECDIR "/fusiond-compiler");
     cr_assert_str_eq(config.executor, FUSIOND_LIBEXECDIR "/fusiond-executor");
     cr_assert_str_eq(strrchr(FUSIOND_LIBEXECDIR, '/'), "/fusiond");
+}
+
+Test(config, folders_of_toolkit_headers)
+{
+    expect(NULL, NULL);
+    cr_assert_str_eq(config.toolkit_include, "");
+    setenv("FUSIOND_TOOLKIT_INCLUDE", "/env/include:/env/cccl", 1);
+    expect(NULL, NULL);
+    cr_assert_str_eq(config.toolkit_include, "/env/include:/env/cccl");
+    expect("--toolkit-include", "/flag/include");
+    cr_assert_str_eq(config.toolkit_include, "/flag/include");
+    expect_refused("--toolkit-include", "/a:b", "--toolkit-include: \"b\" is no absolute path");
+    expect_refused("--toolkit-include", "", "--toolkit-include: \"\" is no absolute path");
+    expect_refused("--toolkit-include", "/a:", "--toolkit-include: \"\" is no absolute path");
 }
 
 Test(config, sizes)

@@ -630,3 +630,27 @@ Test(pool, a_closed_pool_knows_nothing)
     cr_assert_null(pool_problem(NULL));
     cr_assert_eq(pool_sandbox(NULL), sandbox_absent);
 }
+
+/* ---- a compiler that few ask for ---- */
+
+Test(pool, a_probe_on_demand_waits_for_it)
+{
+    options.on_demand = true;
+    start("normal", NULL);
+    struct error error;
+    cr_assert_lt(submit_to(pool, 0, "a", &error), 0, "nothing is known of the compiler");
+    pool_want(pool);
+    pool_want(pool);
+    pump_until(n_facts == 1);
+    cr_assert_not_null(pool_facts(pool));
+    pool_want(pool);
+    cr_assert_not_null(pool_facts(pool), "it is there already");
+}
+
+Test(pool, a_pool_that_nobody_wanted_closes)
+{
+    options.on_demand = true;
+    start("normal", NULL);
+    close_pool();
+    pool_want(NULL);
+}

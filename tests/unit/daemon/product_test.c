@@ -141,21 +141,37 @@ Test(product, B3_2_a_failure_names_the_first_error)
     };
     result.diagnostics = diagnostics;
     result.n_diagnostics = 3;
-    struct failure failure = product_failure(&result, &error);
+    struct failure failure = product_failure(COMPILER_NVRTC, &result, &error);
     cr_assert_eq(error.code, STATUS_COMPILE_FAILED);
     cr_assert_str_eq(error.text, "fusion.cu:7: first (2 errors)");
     cr_assert_eq(failure.code, STATUS_COMPILE_FAILED);
     cr_assert_eq(failure.n_diagnostics, 3);
     cr_assert(text_is(failure.log, "a log"));
     diagnostics[1].file = (struct text){NULL, 0};
-    product_failure(&result, &error);
+    product_failure(COMPILER_NVRTC, &result, &error);
     cr_assert_str_eq(error.text, "first");
+}
+
+Test(product, a_header_that_is_missing_says_how_to_ask_for_it)
+{
+    struct diagnostic diagnostic = {.severity = SEVERITY_ERROR,
+                                    .file = TEXT_OF("fusion.cu"),
+                                    .line = 1,
+                                    .text = TEXT_OF("could not open source file \"cuda_fp16.h\"")};
+    result.diagnostics = &diagnostic;
+    result.n_diagnostics = 1;
+    product_failure(COMPILER_NVRTC, &result, &error);
+    cr_assert_not_null(strstr(error.text, "fusion.headers"), "%s", error.text);
+    cr_assert_not_null(strstr(error.text, "compile.toolkit_headers"), "%s", error.text);
+    product_failure(COMPILER_TOOLKIT, &result, &error);
+    cr_assert_not_null(strstr(error.text, "fusion.headers"), "%s", error.text);
+    cr_assert_null(strstr(error.text, "toolkit_headers"), "%s", error.text);
 }
 
 Test(product, B3_2_a_failure_without_a_diagnostic_names_the_result)
 {
     result.result_name = TEXT_OF("NVRTC_ERROR_INVALID_OPTION");
-    struct failure failure = product_failure(&result, &error);
+    struct failure failure = product_failure(COMPILER_NVRTC, &result, &error);
     cr_assert_str_eq(error.text, "NVRTC_ERROR_INVALID_OPTION: the log says why");
     cr_assert_not(failure.retryable);
 }

@@ -107,9 +107,23 @@ Test(target, B2_2_the_host_is_a_target)
     cr_assert_eq(target_settle(TEXT_OF("host"), NONE, &facts, &target, &error), 0);
     cr_expect_eq(target.image_kind, IMAGE_KIND_SHARED_OBJECT);
     cr_expect_str_eq(target_name(&target, name), "host");
-    cr_expect_eq(compiler_for(TEXT_OF("host")), COMPILER_HOST);
-    cr_expect_eq(compiler_for(TEXT_OF("sm_90a")), COMPILER_NVRTC);
-    cr_expect_eq(compiler_for(TEXT_OF("hosts")), COMPILER_NVRTC);
+}
+
+Test(target, the_target_and_toolkit_headers_choose_the_compiler)
+{
+    struct compile_options options = {0};
+    struct fusion fusion = {.target = TEXT_OF("host")};
+    cr_expect_eq(compiler_for(&fusion), COMPILER_HOST);
+    fusion.target = TEXT_OF("sm_90a");
+    cr_expect_eq(compiler_for(&fusion), COMPILER_NVRTC);
+    fusion.compile = &options;
+    cr_expect_eq(compiler_for(&fusion), COMPILER_NVRTC);
+    fusion.target = TEXT_OF("hosts");
+    cr_expect_eq(compiler_for(&fusion), COMPILER_NVRTC);
+    options.toolkit_headers = true;
+    cr_expect_eq(compiler_for(&fusion), COMPILER_TOOLKIT);
+    fusion.target = TEXT_OF("host");
+    cr_expect_eq(compiler_for(&fusion), COMPILER_HOST);
 }
 
 struct refused_case {

@@ -413,3 +413,50 @@ Test(sandbox, F28_a_toolchain_has_its_own_folders_only)
         cr_skip("this kernel or this build does not have it");
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == GOOD, "status %x", (unsigned)status);
 }
+
+/* Headers below a folder: read and listed, nothing written, nothing beside it. */
+static int try_headers(void)
+{
+    const char *const read[] = {work_folder, NULL};
+    const struct sandbox_paths paths = {.read = read};
+    struct stat st;
+    char path[64], beside[64];
+    snprintf(path, sizeof path, "%s/header", work_folder);
+    snprintf(beside, sizeof beside, "%s/../passwd", work_folder);
+    if (sandbox_enter(SANDBOX_TOOLKIT, &paths) != SANDBOX_FULL)
+        return NOT_HERE;
+    bool reads = open(path, O_RDONLY) >= 0 && open(work_folder, O_RDONLY | O_DIRECTORY) >= 0 && stat(path, &st) == 0;
+    bool writes = open(path, O_WRONLY) >= 0 || open(path, O_RDWR) >= 0 || open(path, O_RDONLY | O_TRUNC) >= 0 ||
+                  open(beside, O_RDONLY | O_CREAT, 0600) >= 0 || unlink(path) == 0 || mkdir(beside, 0700) == 0;
+    bool leaves = open("/etc/passwd", O_RDONLY) >= 0 || open("/proc/self/environ", O_RDONLY) >= 0;
+    return reads && !writes && !leaves ? GOOD : BAD;
+}
+
+Test(sandbox, F28_toolkit_headers_are_read_and_nothing_else)
+{
+    char path[64];
+    cr_assert_not_null(mkdtemp(work_folder));
+    snprintf(path, sizeof path, "%s/header", work_folder);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    int status = in_child(try_headers);
+    unlink(path);
+    rmdir(work_folder);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_HERE)
+        cr_skip("this kernel or this build does not have it");
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == GOOD, "status %x", (unsigned)status);
+}
+
+static int try_exec_beside_headers(void)
+{
+    const char *const read[] = {"/usr", NULL};
+    const struct sandbox_paths paths = {.read = read};
+    if (sandbox_enter(SANDBOX_TOOLKIT, &paths) != SANDBOX_FULL)
+        return NOT_HERE;
+    execl("/usr/bin/true", "true", (char *)NULL);
+    return BAD;
+}
+
+Test(sandbox, F28_a_compiler_with_toolkit_headers_runs_no_program)
+{
+    expect_killed(try_exec_beside_headers);
+}
