@@ -283,6 +283,18 @@ FUSIOND_API struct fusiond_entry fusiond_kernel_entry(const struct fusiond_kerne
 FUSIOND_API size_t fusiond_kernel_warnings(const struct fusiond_kernel *kernel);
 FUSIOND_API const char *fusiond_kernel_warning(const struct fusiond_kernel *kernel, size_t index);
 
+struct fusiond_source;
+
+/* The whole program that a kernel was compiled from, with the daemon's own texts in it: complete but for the fusion's
+ * headers. */
+FUSIOND_API int fusiond_kernel_source(struct fusiond_connection *connection, const char *key,
+                                      struct fusiond_source **ret, struct fusiond_error *error);
+FUSIOND_API void fusiond_source_destroy(struct fusiond_source *source);
+/* NULL: it was compiled by a daemon that did not keep it. */
+FUSIOND_API const char *fusiond_source_text(const struct fusiond_source *source);
+/* The daemon's own texts have changed since that compile: the text shows those of now. */
+FUSIOND_API bool fusiond_source_changed(const struct fusiond_source *source);
+
 /* ---- listing and statistics ---- */
 
 struct fusiond_kernel_list;

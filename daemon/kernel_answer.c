@@ -29,6 +29,9 @@ static int choose_parts(struct memory_tier *memory, struct held_kernel *held, st
                         int *fds, size_t *n_fds)
 {
     *ret = held->kernel;
+    /* Parts of the record that kernel.source is made of. */
+    ret->before = ret->behind = ret->program = (struct text){NULL, 0};
+    ret->has_preamble = false;
     if (!parts.details)
         ret->n_args = ret->n_modules = ret->n_headers = ret->n_phases = 0;
     if (!parts.code)

@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/control.h"
+#include "daemon/kernel_source.h"
 #include "daemon/server.h"
 
 /* Requests of one connection that may wait at a time. */
@@ -254,6 +255,9 @@ static void dispatch(struct conn *conn, const struct envelope *envelope)
         break;
     case METHOD_KERNEL_GET:
         control_kernel_get(conn, envelope);
+        break;
+    case METHOD_KERNEL_SOURCE:
+        kernel_source(conn, envelope);
         break;
     case METHOD_KERNEL_LIST:
         control_kernel_list(conn, envelope);

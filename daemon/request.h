@@ -20,7 +20,7 @@ struct request {
     struct parts parts;
     struct passenger passenger;   /* compile */
     struct bytes params;          /* compile, while parked: an own copy */
-    struct kernel_get get;        /* kernel.get */
+    struct kernel_get get;        /* kernel.get, kernel.source */
     struct store_list list;       /* kernel.list */
     struct device_open open;      /* device.open */
     struct device_look look;      /* devices */

@@ -15,6 +15,12 @@
 #define LIMIT_INLINE (1u << 20)
 /* An image that a reply carries inline; a larger one is a sealed memfd, which costs no copy. */
 #define LIMIT_INLINE_IMAGE (128u << 10)
+/* A program as the compiler gets it: the code, and below. */
+#define LIMIT_PROGRAM (3u << 20)
+/* What stands in front of the code: LIMIT_DEFINES definitions, and includes. */
+#define LIMIT_BEFORE (2u << 20)
+/* What stands behind it: at most a table with LIMIT_ENTRIES names. */
+#define LIMIT_BEHIND (256u << 10)
 /* A blob sent as a memfd. */
 #define LIMIT_BLOB (64u << 20)
 /* All headers of one fusion together: they travel to a worker in one frame, with the program. */

@@ -129,6 +129,17 @@ static void print_json(const char *path, const struct fusiond_kernel *kernel)
     puts("}");
 }
 
+/* With --json the dump says nothing: the standard output is the answer alone. */
+static int dump(struct fusiond_connection *connection, const struct fusiond_kernel *kernel,
+                const struct compile_settings *settings, bool json)
+{
+    json_t *report = json ? json_array() : NULL;
+    int result =
+        settings->dump.folder ? dump_kernel(connection, fusiond_kernel_key(kernel), &settings->dump, NULL, report) : 0;
+    json_decref(report);
+    return result;
+}
+
 static int compile_one(struct fusiond_connection *connection, const char *path, struct compile_settings *settings,
                        bool json)
 {
@@ -152,6 +163,7 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
             print_kernel(path, kernel);
         if (settings->log && !json && fusiond_kernel_log(kernel))
             fputs(fusiond_kernel_log(kernel), stdout);
+        result = dump(connection, kernel, settings, json);
         fusiond_kernel_destroy(kernel);
     }
     fusiond_fusion_destroy(fusion);
@@ -160,7 +172,8 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
 
 static int run(int argc, char **argv, struct common *common)
 {
-    static const struct option options[] = {COMPILE_OPTIONS, {"log", no_argument, NULL, 'l'}, COMMON_OPTIONS, {0}};
+    static const struct option options[] = {
+        COMPILE_OPTIONS, {"log", no_argument, NULL, 'l'}, DUMP_OPTIONS, COMMON_OPTIONS, {0}};
     struct compile_settings settings = {0};
     int option, result = 0;
     while ((option = getopt_long(argc, argv, COMPILE_LETTERS, options, NULL)) != -1) {
@@ -168,7 +181,7 @@ static int run(int argc, char **argv, struct common *common)
             continue;
         if (option == 'l')
             settings.log = true;
-        else if (!compile_option(&settings, option))
+        else if (!dump_option(&settings.dump, option) && !compile_option(&settings, option))
             return usage_error(&verb_compile, NULL);
     }
     if (!common_check(&verb_compile, common, argc - optind, 1, 1 << 20, &result))
@@ -193,6 +206,6 @@ const struct verb verb_compile = {
     .help = "usage: fusionctl compile FILE… [options]\n\n"
             "Each FILE is a fusion file: JSON beside its code (docs/fusion-file.md). Errors of the compiler are\n"
             "printed with your own file name and lines.\n\n" COMPILE_HELP
-            "      --log             print the compiler's log\n" COMMON_HELP,
+            "      --log             print the compiler's log\n" DUMP_HELP COMMON_HELP,
     .run = run,
 };

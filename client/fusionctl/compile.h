@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/fusionctl/dump.h"
 #include "client/fusiond.h"
 
 #define MAX_SETTINGS 256
@@ -21,6 +22,7 @@ struct compile_settings {
     size_t n_defines;
     uint32_t deadline_ms;
     bool log;
+    struct dump_settings dump;
 };
 
 #define COMPILE_LETTERS "t:D:"

@@ -5,6 +5,7 @@
 #include "client/error.h"
 #include "client/fusionctl/compile.h"
 #include "client/fusionctl/run_device.h"
+#include "client/fusionctl/run_dump.h"
 #include "client/fusionctl/run_report.h"
 #include "client/fusionctl/verbs.h"
 #include "client/kernel.h"
@@ -222,6 +223,19 @@ static void fill_report(const struct side *side, const char *path, struct run_re
     report->bytes = run_data_bytes(&side->data);
 }
 
+static int dump(struct fusiond_connection *connection, const struct settings *settings, const struct run_report *report,
+                bool json)
+{
+    const struct dump_settings *how = &settings->compile.dump;
+    if (!how->folder)
+        return 0;
+    json_t *launch = run_dump_launch(report), *rows = json ? json_array() : NULL;
+    int result = dump_kernel(connection, fusiond_kernel_key(report->kernel), how, launch, rows);
+    json_decref(launch);
+    json_decref(rows);
+    return result;
+}
+
 static int run_file(const char *path, const struct settings *settings, const struct common *common)
 {
     struct side main = {0}, other = {0};
@@ -249,6 +263,8 @@ static int run_file(const char *path, const struct settings *settings, const str
         else
             run_report_print(&report);
         result = run_report_verdict(&report).mismatches ? EXIT_FAILED : 0;
+        int dumped = dump(connection, settings, &report, common->json);
+        result = result ? result : dumped;
     }
     finish_side(&main);
     finish_side(&other);
@@ -297,7 +313,7 @@ static bool take_option(struct settings *settings, int option)
         settings->device = optarg;
         return true;
     default:
-        return compile_option(&settings->compile, option);
+        return dump_option(&settings->compile.dump, option) || compile_option(&settings->compile, option);
     }
 }
 
@@ -314,6 +330,7 @@ static int run(int argc, char **argv, struct common *common)
                                             {"compare", required_argument, NULL, OPTION_COMPARE},
                                             {"repeats", required_argument, NULL, 'n'},
                                             COMPILE_OPTIONS,
+                                            DUMP_OPTIONS,
                                             COMMON_OPTIONS,
                                             {0}};
     struct settings settings = {.seed = 1, .repeats = 20};
@@ -349,6 +366,6 @@ const struct verb verb_run = {
         "      --reference SO    check: a shared object with fusiond_reference (docs/fusion-file.md)\n"
         "      --check Y=FILE    check: an output's numbers: .npy, or raw little-endian bytes\n"
         "      --compare D       check: another device\n"
-        "  -n, --repeats N       launches to time (default 20)\n" COMPILE_HELP COMMON_HELP,
+        "  -n, --repeats N       launches to time (default 20)\n" COMPILE_HELP DUMP_HELP COMMON_HELP,
     .run = run,
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/compile/program_files.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
 
@@ -71,6 +72,18 @@ static void take_phases(struct draft *draft, const struct pool_outcome *outcome)
     draft->kernel.n_phases = n;
 }
 
+/* The code, and what stands around it in the program. */
+static void take_program(struct kernel *kernel, const struct fusion *fusion, const struct resolved *resolved)
+{
+    struct text program = resolved->program;
+    size_t behind = resolved->code_at + fusion->code.size;
+    kernel->code = fusion->code;
+    kernel->before = (struct text){program.at, resolved->code_at};
+    kernel->behind = (struct text){program.at + behind, program.size - behind};
+    program_files_digest(program, kernel->preamble);
+    kernel->has_preamble = true;
+}
+
 static void take_request(struct draft *draft, const struct plan *plan, struct header_digest *headers)
 {
     const struct fusion *fusion = plan->request.fusion;
@@ -100,7 +113,7 @@ static void take_request(struct draft *draft, const struct plan *plan, struct he
     kernel->headers = headers;
     kernel->n_headers = fusion->n_headers;
     kernel->structured = fusion->structured;
-    kernel->code = fusion->code;
+    take_program(kernel, fusion, resolved);
     snprintf(draft->compiler, sizeof draft->compiler, "%s %u.%u", compiler_name(plan->compiler), plan->compiler_major,
              plan->compiler_minor);
     kernel->compiler = text_of(draft->compiler);
