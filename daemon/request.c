@@ -208,7 +208,7 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         return;
     }
     struct pool *pool = server->pools[plan->compiler];
-    const struct compiler_facts *facts = pool_facts(pool);
+    const struct compiler_facts *facts = server_facts(server, plan->compiler);
     if (!facts && server->state == SERVER_RUNNING && !pool_problem(pool)) {
         plan_destroy(plan);
         park(conn, id, params);

@@ -15,6 +15,20 @@
 /* Raw requests and their keys that are remembered. */
 #define MEMO_BYTES (16u << 20)
 
+const struct compiler_facts *server_facts(struct server *server, enum compiler_kind kind)
+{
+    const struct compiler_facts *known = pool_facts(server->pools[kind]);
+    const struct executor_ready *devices = devices_facts(server->devices);
+    if (!known)
+        return NULL;
+    struct compiler_facts *facts = &server->facts[kind];
+    *facts = *known;
+    for (size_t i = 0; devices && i < devices->n_devices; i++)
+        if (devices->devices[i].kind != DEVICE_KIND_HOST && devices->devices[i].driver)
+            facts->driver = (unsigned)devices->devices[i].driver;
+    return facts;
+}
+
 /* ---- health ---- */
 
 size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED])

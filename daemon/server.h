@@ -50,7 +50,8 @@ struct server {
     struct kernel_store *store;
     struct pool *pools[COMPILER_KINDS]; /* NULL once closed */
     struct pool_owner pool_owners[COMPILER_KINDS];
-    struct devices *devices; /* NULL once closed */
+    struct compiler_facts facts[COMPILER_KINDS]; /* of server_facts() */
+    struct devices *devices;                     /* NULL once closed */
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;
@@ -72,6 +73,10 @@ void server_expect_more(struct server *server);
 
 /* A connection has begun to close. */
 void server_conn_closed(struct server *server);
+
+/* What is known of a compiler and of the driver that loads what it makes; NULL while nothing is known of the compiler.
+ * Good until the next call for the same kind. */
+const struct compiler_facts *server_facts(struct server *server, enum compiler_kind kind);
 
 /* One sentence per thing that does not work just now; returns how many. Texts live as long as nothing changes. */
 #define SERVER_DEGRADED 8

@@ -124,7 +124,7 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
     }
     stats->compiles_failed_total++;
     if (error.code == STATUS_OK) {
-        struct failure failure = product_failure(flight->plan->compiler, outcome->result, &error);
+        struct failure failure = product_failure(flight->plan, outcome->result, &error);
         log_compile(flight, "rejected");
         land_with_failure(flight, &failure);
     } else {

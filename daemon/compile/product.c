@@ -203,9 +203,21 @@ static const char *hint(enum compiler_kind compiler, struct text complaint)
                                       : "; headers come with fusion.headers";
 }
 
-struct failure product_failure(enum compiler_kind compiler, const struct worker_result *result, struct error *error)
+/* The assembler's words for an instruction that the target lacks. */
+static const struct diagnostic *find_lacking(const struct worker_result *result)
 {
-    const struct diagnostic *first = NULL;
+    for (size_t i = 0; i < result->n_diagnostics; i++) {
+        const struct diagnostic *diagnostic = &result->diagnostics[i];
+        if (diagnostic->severity == SEVERITY_ERROR && (strstr(diagnostic->text.at, "not supported on .target") ||
+                                                       strstr(diagnostic->text.at, "requires .target")))
+            return diagnostic;
+    }
+    return NULL;
+}
+
+struct failure product_failure(const struct plan *plan, const struct worker_result *result, struct error *error)
+{
+    const struct diagnostic *first = NULL, *lacking = find_lacking(result);
     size_t n_errors = 0;
     for (size_t i = 0; i < result->n_diagnostics; i++) {
         if (result->diagnostics[i].severity != SEVERITY_ERROR)
@@ -214,13 +226,19 @@ struct failure product_failure(enum compiler_kind compiler, const struct worker_
         if (!first)
             first = &result->diagnostics[i];
     }
-    if (first && first->file.at)
+    if (lacking)
+        error_set(
+            error, STATUS_UNSUPPORTED_TARGET,
+            "the code needs another target than %s: %.*s; what is specific to one architecture needs its suffix a, "
+            "which a device's target has only where the compiler knows that very device",
+            plan->resolved.target.at, first_line(lacking->text), lacking->text.at);
+    else if (first && first->file.at)
         error_set(error, STATUS_COMPILE_FAILED, "%.64s:%llu: %.*s (%zu error%s)%s", first->file.at,
                   (unsigned long long)first->line, first_line(first->text), first->text.at, n_errors,
-                  n_errors == 1 ? "" : "s", hint(compiler, first->text));
+                  n_errors == 1 ? "" : "s", hint(plan->compiler, first->text));
     else if (first)
         error_set(error, STATUS_COMPILE_FAILED, "%.*s%s", first_line(first->text), first->text.at,
-                  hint(compiler, first->text));
+                  hint(plan->compiler, first->text));
     else
         error_set(error, STATUS_COMPILE_FAILED, "%s: the log says why", result->result_name.at);
     struct failure failure = failure_of(error);

@@ -12,6 +12,6 @@ struct held_kernel *product_of(const struct plan *plan, const struct kernel_id *
                                struct error *error);
 
 /* The failure of a compile that the compiler rejected. Its texts live in `result` and in `*error`, which is filled. */
-struct failure product_failure(enum compiler_kind compiler, const struct worker_result *result, struct error *error);
+struct failure product_failure(const struct plan *plan, const struct worker_result *result, struct error *error);
 
 #endif

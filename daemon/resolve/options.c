@@ -181,6 +181,14 @@ int options_check(const struct compile_options *compile, msgpack_zone *zone, str
     return defines_check(compile, zone, error);
 }
 
+int option_check_compiler(const struct option_row *row, const struct compiler_facts *facts, struct error *error)
+{
+    if (facts->kind == COMPILER_HOST || compiler_is(facts, row->major, row->minor))
+        return 0;
+    return error_set(error, STATUS_INVALID_OPTION, "fusion.%s: needs NVRTC %u.%u; this daemon's is %u.%u", row->field,
+                     row->major, row->minor, facts->major, facts->minor);
+}
+
 /* ---- writing ---- */
 
 static int write_argument(const char *form, const struct value *value, msgpack_zone *zone, struct text *ret,
@@ -209,10 +217,11 @@ int options_write(const struct settings *settings, msgpack_zone *zone, struct re
     for (size_t row = 0; row < ROWS; row++) {
         const char *form = form_of(&rows[row], settings->target->image_kind);
         struct value value;
-        if (!form || !compiler_is(settings->facts, rows[row].major, rows[row].minor))
+        if (!form || (!rows[row].field[0] && !compiler_is(settings->facts, rows[row].major, rows[row].minor)))
             continue;
         for (size_t i = 0; choosers[row](settings, i, &value); i++) {
-            if (write_argument(form, &value, zone, &args[n_args], error))
+            if (option_check_compiler(&rows[row], settings->facts, error) ||
+                write_argument(form, &value, zone, &args[n_args], error))
                 return -1;
             if (rows[row].in_key)
                 key_args[n_key_args++] = args[n_args];

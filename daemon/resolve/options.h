@@ -32,6 +32,9 @@ struct option_row {
 /* All rows in canonical order. */
 const struct option_row *option_rows(size_t *ret_count);
 
+/* INVALID_OPTION, naming the option's field and both versions, when the compiler is older than the row. */
+int option_check_compiler(const struct option_row *row, const struct compiler_facts *facts, struct error *error);
+
 /* INVALID_OPTION, naming field, value and limit, when
  *   opt_level is above 4, or above 0 together with debug (the assembler refuses that)
  *   max_registers is not 1 to 255
@@ -39,10 +42,11 @@ const struct option_row *option_rows(size_t *ret_count);
  *   a define's value has a control character other than a tab, or could reach beyond its line */
 int options_check(const struct compile_options *compile, msgpack_zone *zone, struct error *error);
 
-/* The arguments in canonical order into ret->args, those of them that can change the image into ret->key_args, and
- * those that the compiler gets as arguments into ret->job_args. An optimiser
- * level that is the default is not sent, so that it does not make another key. A define without value is NAME=1, as
- * for any compiler. */
+/* The arguments in canonical order (INVALID_OPTION as option_check_compiler() for what the client has set; a row that
+ * the daemon decides about is not sent to a compiler that is too old) into ret->args, those of them that can change the
+ * image into ret->key_args, and those that the compiler gets as arguments into ret->job_args. An optimiser level that
+ * is the default is not sent, so that it does not make another key. A define without value is NAME=1, as for any
+ * compiler. */
 int options_write(const struct settings *settings, msgpack_zone *zone, struct resolved *ret, struct error *error);
 
 #endif

@@ -24,6 +24,7 @@ struct compiler_facts {
     const int64_t *archs; /* ascending: 75, 80, …; none of the host compiler */
     size_t n_archs;
     uint8_t build[DIGEST_SIZE];
+    unsigned driver; /* the CUDA version (12080: 12.8) of the driver that loads for the node's devices; 0: not known */
 };
 
 /* The settled request. Texts live in the zone, as far as they are not the fusion's. */

@@ -12,6 +12,16 @@ bool compiler_is(const struct compiler_facts *facts, unsigned major, unsigned mi
     return facts->major > major || (facts->major == major && facts->minor >= minor);
 }
 
+/* One for each release since 11.2, but for 12.6, until the numbers began to follow the release. */
+unsigned ptx_version(unsigned major, unsigned minor)
+{
+    if (major >= 13)
+        return (major - 4) * 10 + minor;
+    if (major == 12)
+        return 80 + minor - (minor >= 6);
+    return 70 + minor;
+}
+
 const char *target_name(const struct target *target, char ret[TARGET_TEXT])
 {
     if (target->image_kind == IMAGE_KIND_SHARED_OBJECT)
@@ -72,6 +82,22 @@ static bool skip_word(const char **at, const char *end, const char *word)
     return true;
 }
 
+/* A driver loads no PTX that is newer than itself. */
+static int check_driver(struct text text, const struct target *target, const struct compiler_facts *facts,
+                        struct error *error)
+{
+    unsigned major = facts->driver / 1000, minor = facts->driver % 1000 / 10;
+    unsigned written = ptx_version(facts->major, facts->minor), loaded = ptx_version(major, minor);
+    char printable[PRINTABLE];
+    if (target->image_kind != IMAGE_KIND_PTX || !facts->driver || written <= loaded)
+        return 0;
+    return error_set(error, STATUS_UNSUPPORTED_TARGET,
+                     "fusion.target: \"%s\" is PTX %u.%u of NVRTC %u.%u, but the driver (CUDA %u.%u) loads PTX up to "
+                     "%u.%u; a newer driver, or an older NVRTC, is needed",
+                     text_printable(text, printable), written / 10, written % 10, facts->major, facts->minor, major,
+                     minor, loaded / 10, loaded % 10);
+}
+
 /* "cc_8.9". */
 static int settle_device(struct text text, const char *at, enum image_kind wanted, const struct compiler_facts *facts,
                          struct target *ret, struct error *error)
@@ -100,6 +126,8 @@ static int settle_device(struct text text, const char *at, enum image_kind wante
         return refuse(text, "can only be had as PTX, but compile.image is cubin", facts, error);
     if (wanted == IMAGE_KIND_PTX)
         target.image_kind = IMAGE_KIND_PTX;
+    if (check_driver(text, &target, facts, error))
+        return -1;
     *ret = target;
     return 0;
 }

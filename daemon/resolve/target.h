@@ -22,7 +22,7 @@ struct target {
  *       above the newest          → PTX for the newest
  *       missing in between        → a cubin for the nearest lower one of the same major, else PTX of the nearest lower
  *       below the oldest          → UNSUPPORTED_TARGET
- *     A clamped target never has a suffix.
+ *     A clamped target never has a suffix. PTX that the node's driver is too old for → UNSUPPORTED_TARGET
  *   "host"                         a shared object for the CPU, by the host compiler
  * `wanted` is the fusion's compile.image or 0. Errors: INVALID_FIELD for other words, UNSUPPORTED_TARGET naming the
  * target and what the compiler has, INVALID_OPTION when the target cannot be had in the wanted kind. */
@@ -31,6 +31,9 @@ int target_settle(struct text text, enum image_kind wanted, const struct compile
 
 /* "sm_90a" for a cubin, "compute_90a" for PTX, "host". Returns ret. */
 const char *target_name(const struct target *target, char ret[TARGET_TEXT]);
+
+/* The version (× 10: 87 for 8.7) of the PTX that CUDA major.minor writes, and the newest that it loads. */
+unsigned ptx_version(unsigned major, unsigned minor);
 
 /* Whether the compiler is at least this version. */
 bool compiler_is(const struct compiler_facts *facts, unsigned major, unsigned minor);

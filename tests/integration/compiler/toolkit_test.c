@@ -80,9 +80,9 @@ TestSuite(toolkit, .init = setup, .fini = teardown);
 
 static struct worker_result compile(const char *program, const char *extra)
 {
-    struct text args[] = {TEXT_OF("--gpu-architecture=sm_90a"), TEXT_OF("--no-cache"), text_of(extra)};
+    struct text args[] = {TEXT_OF("--gpu-architecture=sm_90a"), text_of(extra)};
     struct worker_job job = {
-        .program = text_of(program), .args = args, .n_args = extra ? 3 : 2, .image_kind = IMAGE_KIND_CUBIN};
+        .program = text_of(program), .args = args, .n_args = extra ? 2 : 1, .image_kind = IMAGE_KIND_CUBIN};
     struct worker_result result;
     struct error error = {0};
     cr_assert(compiler_process_compile(&worker, &job, &zone, &result, &error) == 0, "%s", error.text);

@@ -281,6 +281,23 @@ Test(kernels, B_failures_have_the_clients_lines)
     daemon_is_well();
 }
 
+/* An instruction of sm_90a alone, for a device that only looks like it. */
+Test(kernels, B2_2_code_that_needs_the_suffix_is_an_unsupported_target)
+{
+    static const char code[] =
+        "extern \"C\" __global__ void k(int *p) { asm volatile(\"wgmma.fence.sync.aligned;\"); *p = 1; }\n";
+    struct sample sample;
+    struct compile_request *request = sample_code(&sample, code, "k");
+    get_kernel(&wire, request);
+    sample.fusion.target = TEXT_OF("cc_9.0");
+    struct compile_reply reply = get_kernel(&wire, request);
+    cr_assert(text_is(reply.kernel->target, "sm_90a"));
+    sample.fusion.target = TEXT_OF("cc_9.9");
+    struct failure failure = fail_kernel(&wire, request, STATUS_UNSUPPORTED_TARGET, "another target than sm_90: ");
+    cr_assert(failure.n_diagnostics > 0 && strstr(failure.text.at, "wgmma.fence"), "%s", failure.text.at);
+    daemon_is_well();
+}
+
 Test(kernels, B_a_large_image_is_a_sealed_memfd)
 {
     struct sample sample;

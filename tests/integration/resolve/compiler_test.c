@@ -158,6 +158,34 @@ Test(compiler, B2_2_target_of_a_device)
     cr_expect_eq(request.resolved.image_kind, IMAGE_KIND_PTX);
 }
 
+/* Every compute capability from below the oldest to above the newest: refused or compiled for what the rule says. */
+Test(compiler, B2_2_every_device_is_clamped_to_what_compiles)
+{
+    char text[16];
+    unsigned oldest = (unsigned)ready.archs[0], newest = (unsigned)ready.archs[ready.n_archs - 1];
+    request.fusion.target.at = text;
+    for (unsigned device = oldest - 1; device <= newest + 9; device++) {
+        unsigned lower = 0;
+        for (size_t i = 0; i < ready.n_archs; i++)
+            if (ready.archs[i] <= (int64_t)device)
+                lower = (unsigned)ready.archs[i];
+        request.fusion.target.size = (size_t)snprintf(text, sizeof text, "cc_%u.%u", device / 10, device % 10);
+        if (!lower) {
+            cr_expect_eq(request_resolve(&request), -1, "%s", text);
+            cr_expect_eq(request.error.code, STATUS_UNSUPPORTED_TARGET);
+            continue;
+        }
+        bool ptx = lower != device && (lower == newest || lower / 10 != device / 10);
+        bool suffix = lower == device && device >= 90 && request.facts.major >= 12;
+        char expected[TARGET_TEXT];
+        snprintf(expected, sizeof expected, "%s_%u%s", ptx ? "compute" : "sm", lower, suffix ? "a" : "");
+        struct worker_result result = compile();
+        cr_expect_eq(result.result, 0, "%s: %s", text, result.log.at);
+        cr_expect_str_eq(request.resolved.target.at, expected, "%s", text);
+        cr_expect_eq(request.resolved.n_warnings, lower != device, "%s", text);
+    }
+}
+
 Test(compiler, F28_a_define_stays_a_define)
 {
     static const char *const values[] = {

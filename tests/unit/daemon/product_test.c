@@ -141,14 +141,14 @@ Test(product, B3_2_a_failure_names_the_first_error)
     };
     result.diagnostics = diagnostics;
     result.n_diagnostics = 3;
-    struct failure failure = product_failure(COMPILER_NVRTC, &result, &error);
+    struct failure failure = product_failure(plan, &result, &error);
     cr_assert_eq(error.code, STATUS_COMPILE_FAILED);
     cr_assert_str_eq(error.text, "fusion.cu:7: first (2 errors)");
     cr_assert_eq(failure.code, STATUS_COMPILE_FAILED);
     cr_assert_eq(failure.n_diagnostics, 3);
     cr_assert(text_is(failure.log, "a log"));
     diagnostics[1].file = (struct text){NULL, 0};
-    product_failure(COMPILER_NVRTC, &result, &error);
+    product_failure(plan, &result, &error);
     cr_assert_str_eq(error.text, "first");
 }
 
@@ -160,18 +160,39 @@ Test(product, a_header_that_is_missing_says_how_to_ask_for_it)
                                     .text = TEXT_OF("could not open source file \"cuda_fp16.h\"")};
     result.diagnostics = &diagnostic;
     result.n_diagnostics = 1;
-    product_failure(COMPILER_NVRTC, &result, &error);
+    product_failure(plan, &result, &error);
     cr_assert_not_null(strstr(error.text, "fusion.headers"), "%s", error.text);
     cr_assert_not_null(strstr(error.text, "compile.toolkit_headers"), "%s", error.text);
-    product_failure(COMPILER_TOOLKIT, &result, &error);
+    plan->compiler = COMPILER_TOOLKIT;
+    product_failure(plan, &result, &error);
     cr_assert_not_null(strstr(error.text, "fusion.headers"), "%s", error.text);
     cr_assert_null(strstr(error.text, "toolkit_headers"), "%s", error.text);
+}
+
+Test(product, B2_2_an_instruction_that_the_target_lacks_is_an_unsupported_target)
+{
+    struct diagnostic diagnostics[2] = {
+        {.severity = SEVERITY_ERROR, .text = TEXT_OF("Instruction 'wgmma.fence' not supported on .target 'sm_90'")},
+        {.severity = SEVERITY_ERROR, .text = TEXT_OF("Ptx assembly aborted due to errors")},
+    };
+    result.diagnostics = diagnostics;
+    result.n_diagnostics = 2;
+    struct failure failure = product_failure(plan, &result, &error);
+    cr_assert_eq(failure.code, STATUS_UNSUPPORTED_TARGET);
+    cr_assert_not_null(strstr(error.text, "sm_90: Instruction 'wgmma.fence'"), "%s", error.text);
+    cr_assert_eq(failure.n_diagnostics, 2);
+    diagnostics[0].text = TEXT_OF("Feature 'cp.async.bulk' requires .target sm_90 or higher");
+    product_failure(plan, &result, &error);
+    cr_assert_eq(error.code, STATUS_UNSUPPORTED_TARGET);
+    diagnostics[0].severity = SEVERITY_WARNING;
+    product_failure(plan, &result, &error);
+    cr_assert_eq(error.code, STATUS_COMPILE_FAILED);
 }
 
 Test(product, B3_2_a_failure_without_a_diagnostic_names_the_result)
 {
     result.result_name = TEXT_OF("NVRTC_ERROR_INVALID_OPTION");
-    struct failure failure = product_failure(COMPILER_NVRTC, &result, &error);
+    struct failure failure = product_failure(plan, &result, &error);
     cr_assert_str_eq(error.text, "NVRTC_ERROR_INVALID_OPTION: the log says why");
     cr_assert_not(failure.retryable);
 }

@@ -67,15 +67,18 @@ struct compiler_facts facts_of(unsigned major, unsigned minor)
     static const int64_t v11_2[] = {35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86};
     static const int64_t v11_8[] = {35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90};
     static const int64_t v12_0[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90};
+    static const int64_t v12_8[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120};
     static const int64_t v12_9[] = {50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121};
     static const int64_t v13_0[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+    static const int64_t v13_5[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121};
     static const struct {
         unsigned from;
         const int64_t *archs;
         size_t n;
     } lists[] = {
-        {1300, v13_0, ARRAY_SIZE(v13_0)}, {1209, v12_9, ARRAY_SIZE(v12_9)}, {1200, v12_0, ARRAY_SIZE(v12_0)},
-        {1108, v11_8, ARRAY_SIZE(v11_8)}, {0, v11_2, ARRAY_SIZE(v11_2)},
+        {1305, v13_5, ARRAY_SIZE(v13_5)}, {1300, v13_0, ARRAY_SIZE(v13_0)}, {1209, v12_9, ARRAY_SIZE(v12_9)},
+        {1208, v12_8, ARRAY_SIZE(v12_8)}, {1200, v12_0, ARRAY_SIZE(v12_0)}, {1108, v11_8, ARRAY_SIZE(v11_8)},
+        {0, v11_2, ARRAY_SIZE(v11_2)},
     };
     struct compiler_facts facts = {.major = major, .minor = minor, .build = {1, 2, 3}};
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {

@@ -150,6 +150,173 @@ Test(options, B2_1_table)
     }
 }
 
+/* ---- one case per row ---- */
+
+static struct define one_define = {.name = TEXT_OF("WIDTH"), .value = TEXT_OF("4")};
+
+/* What a row sends when its field is set (or always), and what when it is not; NULL: nothing. */
+struct row_case {
+    const char *name;
+    struct compile_options compile;
+    unsigned max_registers;
+    const char *sass, *ptx, *host;
+    const char *sass_unset;
+};
+
+static const struct row_case row_cases[] = {
+    {"std", {0}, 0, "--std=c++17", "--std=c++17", NULL, "--std=c++17"},
+    {"debug", {.debug = true}, 0, "-G", "-G", "-g", NULL},
+    {"unused_variables", {0}, 0, "--diag-suppress=177", "--diag-suppress=177", NULL, "--diag-suppress=177"},
+    {"architecture",
+     {0},
+     0,
+     "--gpu-architecture=sm_90",
+     "--gpu-architecture=compute_90",
+     NULL,
+     "--gpu-architecture=sm_90"},
+    {"default_device", {0}, 0, "-default-device", "-default-device", NULL, "-default-device"},
+    {"fmad", {.no_fmad = true}, 0, "--fmad=false", "--fmad=false", NULL, "--fmad=true"},
+    {"fast_math", {.fast_math = true}, 0, "--use_fast_math", "--use_fast_math", NULL, NULL},
+    {"line_info", {.line_info = true}, 0, "-lineinfo", "-lineinfo", "-g1", NULL},
+    {"asserts", {.asserts = true}, 0, NULL, NULL, NULL, "-DNDEBUG"},
+    {"verbose", {0}, 0, "--ptxas-options=--verbose", NULL, NULL, "--ptxas-options=--verbose"},
+    {"opt_level", {.has_opt_level = true, .opt_level = 1}, 0, "--ptxas-options=-O1", NULL, "-O1", NULL},
+    {"max_registers", {0}, 80, "--maxrregcount=80", NULL, NULL, NULL},
+    {"magic_zero",
+     {.no_magic_zero = true},
+     0,
+     "-DFUSIOND_NO_MAGIC_ZERO",
+     "-DFUSIOND_NO_MAGIC_ZERO",
+     "-DFUSIOND_NO_MAGIC_ZERO",
+     NULL},
+    {"defines", {.defines = &one_define, .n_defines = 1}, 0, "-DWIDTH=4", "-DWIDTH=4", "-DWIDTH=4", NULL},
+    {"toolkit_headers", {.toolkit_headers = true}, 0, NULL, NULL, NULL, NULL}, /* the worker's to write */
+    {"no_cache", {0}, 0, "--no-cache", "--no-cache", NULL, "--no-cache"},
+};
+
+/* The arguments that begin with the row's form, joined. */
+static void write_row(const struct option_row *row, const struct compile_options *compile, unsigned max_registers,
+                      const char *word, bool key, char ret[256])
+{
+    struct request request;
+    struct target target;
+    char name[TARGET_TEXT];
+    request_init(&request);
+    request.facts.kind = strcmp(word, "host") == 0 ? COMPILER_HOST : COMPILER_NVRTC;
+    cr_assert_eq(target_settle(text_of(word), 0, &request.facts, &target, &request.error), 0);
+    struct settings settings = {compile, &request.facts, &target, text_of(target_name(&target, name)), max_registers,
+                                true};
+    cr_assert_eq(options_write(&settings, &request.zone, &request.resolved, &request.error), 0);
+    const char *form = strcmp(word, "host") == 0 ? row->host : word[0] == 's' ? row->sass : row->ptx;
+    const struct text *args = key ? request.resolved.key_args : request.resolved.args;
+    size_t n = key ? request.resolved.n_key_args : request.resolved.n_args;
+    ret[0] = 0;
+    for (size_t i = 0; form && i < n; i++) {
+        bool has_value = strcmp(row->name, "defines") == 0 || form[strlen(form) - 1] == '=' || form[1] == 'O' ||
+                         strcmp(row->name, "opt_level") == 0;
+        if (has_value ? strncmp(args[i].at, form, strlen(form)) != 0 : strcmp(args[i].at, form) != 0)
+            continue;
+        /* -D of other rows, and the host's -g of a row whose form is a single hyphen. */
+        if (strcmp(row->name, "defines") == 0 && !strstr(args[i].at, "WIDTH"))
+            continue;
+        if (strcmp(row->name, "opt_level") == 0 && strstr(args[i].at, "verbose"))
+            continue;
+        strcat(strcat(ret, ret[0] ? " " : ""), args[i].at);
+    }
+    /* The host's debugger is told in two words. */
+    if (strcmp(row->name, "debug") == 0 && strcmp(word, "host") == 0 && has_text(args, n, "-g"))
+        snprintf(ret, 256, "-g");
+    request_finish(&request);
+}
+
+Test(options, B2_1_every_row_by_itself)
+{
+    static const struct compile_options nothing;
+    size_t n;
+    const struct option_row *rows = option_rows(&n);
+    cr_assert_eq(n, ARRAY_SIZE(row_cases), "every row has a case here");
+    for (size_t i = 0; i < n; i++) {
+        const struct row_case *c = &row_cases[i];
+        char text[256];
+        cr_assert_str_eq(rows[i].name, c->name, "the order is the canonical one");
+        const struct {
+            const char *target, *expected;
+        } forms[] = {{"sm_90", c->sass}, {"compute_90", c->ptx}, {"host", c->host}};
+        for (size_t k = 0; k < ARRAY_SIZE(forms); k++) {
+            const char *expected = forms[k].expected ? forms[k].expected : "";
+            write_row(&rows[i], &c->compile, c->max_registers, forms[k].target, false, text);
+            cr_expect_str_eq(text, expected, "%s for %s: \"%s\"", c->name, forms[k].target, text);
+            write_row(&rows[i], &c->compile, c->max_registers, forms[k].target, true, text);
+            cr_expect_str_eq(text, rows[i].in_key ? expected : "", "the key's %s for %s: \"%s\"", c->name,
+                             forms[k].target, text);
+        }
+        write_row(&rows[i], &nothing, 0, "sm_90", false, text);
+        cr_expect_str_eq(text, c->sass_unset ? c->sass_unset : "", "%s, not set: \"%s\"", c->name, text);
+    }
+}
+
+/* No row of a client's needs a newer NVRTC than the oldest that is used; the rule stands for the first that will. */
+Test(options, B2_1_a_compiler_that_is_too_old_for_an_option_is_named)
+{
+    const struct option_row row = {.name = "new", .field = "compile.new", .major = 12, .minor = 9};
+    struct compiler_facts old = facts_of(12, 8), good = facts_of(12, 9);
+    struct compiler_facts host = {.kind = COMPILER_HOST, .major = 12, .minor = 2};
+    struct error error = {0};
+    cr_expect_eq(option_check_compiler(&row, &old, &error), -1);
+    cr_expect_eq(error.code, STATUS_INVALID_OPTION);
+    cr_expect_str_eq(error.text, "fusion.compile.new: needs NVRTC 12.9; this daemon's is 12.8");
+    cr_expect_eq(option_check_compiler(&row, &good, &error), 0);
+    cr_expect_eq(option_check_compiler(&row, &host, &error), 0, "another compiler's versions");
+}
+
+/* ---- the documentation ---- */
+
+static void code(char *line, size_t size, const char *text)
+{
+    size_t used = strlen(line);
+    snprintf(line + used, size - used, text && text[0] ? " `%s` |" : " – |", text);
+}
+
+/* The row of docs/options.md. */
+static void write_documentation(const struct option_row *row, char ret[512])
+{
+    snprintf(ret, 512, "|");
+    code(ret, 512, row->name);
+    code(ret, 512, row->field);
+    size_t used = strlen(ret);
+    snprintf(ret + used, 512 - used, " %s | %s |", row->values[0] ? row->values : "–", row->in_key ? "yes" : "no");
+    code(ret, 512, row->sass);
+    code(ret, 512, row->ptx);
+    code(ret, 512, row->load);
+    code(ret, 512, row->host);
+    used = strlen(ret);
+    if (row->major)
+        snprintf(ret + used, 512 - used, " %u.%u |\n", row->major, row->minor);
+    else
+        snprintf(ret + used, 512 - used, " 11.2 |\n");
+}
+
+Test(options, B2_1_the_documentation_has_the_table)
+{
+    static char text[65536];
+    FILE *file = fopen(SOURCE_ROOT "/docs/options.md", "re");
+    cr_assert_not_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    size_t n;
+    const struct option_row *rows = option_rows(&n);
+    const char *at = strstr(text, "| --- |");
+    cr_assert_not_null(at);
+    at = strchr(at, '\n') + 1;
+    for (size_t i = 0; i < n; i++) {
+        char line[512];
+        write_documentation(&rows[i], line);
+        cr_assert(strncmp(at, line, strlen(line)) == 0, "docs/options.md lacks, in this place: %s", line);
+        at += strlen(line);
+    }
+    cr_assert_eq(*at, '\n', "docs/options.md has a row too many: %.100s", at);
+}
+
 struct refusal {
     struct compile_options compile;
     const char *names;

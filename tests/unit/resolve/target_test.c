@@ -85,6 +85,22 @@ Test(target, B2_2_target_clamp)
     };
     expect_settled(cases, ARRAY_SIZE(cases));
 
+    /* The same devices by the lists of four real releases. */
+    static const struct settled_case releases[] = {
+        {12, 8, "cc_8.8", NONE, "sm_87"},        {12, 9, "cc_8.8", NONE, "sm_87"},
+        {13, 0, "cc_8.8", NONE, "sm_88"},        {12, 8, "cc_10.0", NONE, "sm_100a"},
+        {13, 5, "cc_10.0", NONE, "sm_100a"},     {12, 8, "cc_10.1", NONE, "sm_101a"},
+        {12, 9, "cc_10.1", NONE, "sm_101a"},     {13, 0, "cc_10.1", NONE, "sm_100"},
+        {13, 5, "cc_10.1", NONE, "sm_100"},      {12, 8, "cc_10.3", NONE, "sm_101"},
+        {12, 9, "cc_10.3", NONE, "sm_103a"},     {12, 9, "cc_10.7", NONE, "sm_103"},
+        {13, 0, "cc_10.7", NONE, "sm_103"},      {13, 5, "cc_10.7", NONE, "sm_107a"},
+        {12, 8, "cc_11.0", NONE, "compute_101"}, {12, 9, "cc_11.0", NONE, "compute_103"},
+        {13, 0, "cc_11.0", NONE, "sm_110a"},     {12, 8, "cc_12.1", NONE, "compute_120"},
+        {12, 9, "cc_12.1", NONE, "sm_121a"},     {12, 8, "cc_5.2", NONE, "sm_52"},
+        {12, 9, "cc_7.2", NONE, "sm_72"},        {13, 5, "cc_13.0", NONE, "compute_121"},
+    };
+    expect_settled(releases, ARRAY_SIZE(releases));
+
     static const int64_t gap[] = {75, 86, 103, 120};
     struct compiler_facts facts = {.major = 13, .minor = 0, .archs = gap, .n_archs = ARRAY_SIZE(gap)};
     struct target target;
@@ -167,6 +183,9 @@ Test(target, B2_2_target_refused)
         {11, 8, "sm_90a", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90a", "12.0"}},
         {13, 0, "sm_90f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90f", "100"}},
         {12, 8, "sm_90f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_90f", "100"}},
+        {12, 8, "cc_3.7", NONE, STATUS_UNSUPPORTED_TARGET, {"cc_3.7", "NVRTC 12.8 supports 50, 52"}},
+        {13, 5, "cc_7.2", NONE, STATUS_UNSUPPORTED_TARGET, {"cc_7.2", "NVRTC 13.5 supports 75, 80"}},
+        {12, 8, "sm_100f", NONE, STATUS_UNSUPPORTED_TARGET, {"sm_100f", "needs NVRTC 12.9; NVRTC 12.8 supports"}},
         {13, 0, "cc_13.0", CUBIN, STATUS_UNSUPPORTED_TARGET, {"cc_13.0", "PTX"}},
         {13, 0, "compute_80", CUBIN, STATUS_INVALID_OPTION, {"compute_80", "cubin"}},
         {13, 0, "host", CUBIN, STATUS_INVALID_OPTION, {"host", "cubin"}},
@@ -208,6 +227,51 @@ Test(target, B2_2_family_suffix_needs_its_compiler)
     cr_expect_neq(strstr(error.text, "12.9"), NULL, "%s", error.text);
     facts.minor = 9;
     cr_expect_eq(target_settle(TEXT_OF("sm_100f"), NONE, &facts, &target, &error), 0);
+}
+
+/* PTX is as new as the compiler, and a driver loads none that is newer than itself. */
+Test(target, B2_2_ptx_that_the_driver_is_too_old_for)
+{
+    static const struct {
+        unsigned major, minor, driver;
+        const char *target;
+        enum image_kind wanted;
+        const char *settled; /* NULL: refused */
+        const char *names[2];
+    } cases[] = {
+        {13, 0, 12080, "cc_13.0", NONE, NULL, {"PTX 9.0 of NVRTC 13.0", "driver (CUDA 12.8) loads PTX up to 8.7"}},
+        {13, 0, 12080, "cc_9.0", PTX, NULL, {"NVRTC 13.0", "CUDA 12.8"}},
+        {13, 5, 13000, "cc_13.0", NONE, NULL, {"PTX 9.5", "9.0"}},
+        {12, 9, 12080, "cc_12.9", NONE, NULL, {"PTX 8.8", "8.7"}},
+        {12, 8, 12090, "cc_12.1", NONE, "compute_120", {0}},
+        {13, 0, 13000, "cc_13.0", NONE, "compute_121", {0}},
+        {13, 0, 13020, "cc_13.0", NONE, "compute_121", {0}},
+        /* 12.6 writes what 12.5 loads. */
+        {12, 6, 12050, "cc_9.9", NONE, "compute_90", {0}},
+        {12, 5, 12040, "cc_9.9", NONE, NULL, {"PTX 8.5", "8.4"}},
+        {11, 8, 11080, "cc_9.9", NONE, "compute_90", {0}},
+        {11, 8, 11070, "cc_9.9", NONE, NULL, {"PTX 7.8", "7.7"}},
+        /* SASS is not the driver's to compile; nobody knows for whose driver an explicit target is. */
+        {13, 0, 12080, "cc_9.0", NONE, "sm_90a", {0}},
+        {13, 0, 12080, "compute_90", NONE, "compute_90", {0}},
+        {13, 0, 0, "cc_13.0", NONE, "compute_121", {0}},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct compiler_facts facts = facts_of(cases[i].major, cases[i].minor);
+        struct target target;
+        struct error error = {0};
+        char name[TARGET_TEXT];
+        facts.driver = cases[i].driver;
+        int status = target_settle(text_of(cases[i].target), cases[i].wanted, &facts, &target, &error);
+        cr_expect_eq(status == 0, cases[i].settled != NULL, "case %zu: %s", i, error.text);
+        if (status == 0) {
+            cr_expect_str_eq(target_name(&target, name), cases[i].settled, "case %zu", i);
+            continue;
+        }
+        cr_expect_eq(error.code, STATUS_UNSUPPORTED_TARGET);
+        for (size_t k = 0; k < 2; k++)
+            cr_expect_neq(strstr(error.text, cases[i].names[k]), NULL, "case %zu: %s", i, error.text);
+    }
 }
 
 Test(target, B2_2_compiler_without_a_list)
