@@ -8,10 +8,11 @@
 
 #include "client/fusiond.h"
 
-/* Where the daemon is. */
+/* Where the daemon is; NULL and 0 for rows that start their own. */
 struct bench {
     const char *socket;
     uint64_t pid;
+    bool quick;       /* as little as shows that the row works; its figures mean nothing */
     unsigned rounds;  /* interleaved repetitions of each measurement */
     unsigned spin_us; /* how long a reader polls before it sleeps, in the base line and in the library alike */
 };

@@ -33,7 +33,7 @@ void print_row(FILE *out, const char *name, double value, const char *unit, doub
 {
     fprintf(out, "%-34s %12.2f %-9s ", name, value, unit);
     if (base > 0)
-        fprintf(out, "%7.2f  %s %.2f\n", value / base, base_name, base);
+        fprintf(out, "%7.3f  %s %.2f\n", value / base, base_name, base);
     else
         fprintf(out, "%7s  -\n", "-");
     fflush(out);

@@ -11,6 +11,7 @@
 #include "tests/support/rtc.h"
 
 static struct {
+    int (*version)(int *major, int *minor);
     int (*archs_count)(int *count);
     int (*archs)(int *archs);
     int (*create)(void **program, const char *source, const char *name, int n_headers, const char *const *headers,
@@ -31,6 +32,7 @@ static const struct {
     const char *symbol;
     void *slot;
 } entries[] = {
+    {"nvrtcVersion", &rtc.version},
     {"nvrtcGetNumSupportedArchs", &rtc.archs_count},
     {"nvrtcGetSupportedArchs", &rtc.archs},
     {"nvrtcCreateProgram", &rtc.create},
@@ -122,17 +124,23 @@ bool rtc_supports(int arch)
     return false;
 }
 
-static void *create(const char *source)
+void rtc_version(int *ret_major, int *ret_minor)
+{
+    rtc.version(ret_major, ret_minor);
+}
+
+static void *create(const char *source, bool with_modules)
 {
     const struct preamble_module *modules = preamble_modules();
+    size_t n = with_modules ? preamble_count : 0;
     const char *texts[PREAMBLE_MAX];
     const char *names[PREAMBLE_MAX];
-    for (size_t i = 0; i < preamble_count; i++) {
+    for (size_t i = 0; i < n; i++) {
         texts[i] = modules[i].text;
         names[i] = modules[i].include;
     }
     void *program = NULL;
-    return rtc.create(&program, source, "fusion.cu", (int)preamble_count, texts, names) == 0 ? program : NULL;
+    return rtc.create(&program, source, "fusion.cu", (int)n, texts, names) == 0 ? program : NULL;
 }
 
 static void take_image(void *program, bool ptx, struct rtc_result *ret)
@@ -143,40 +151,53 @@ static void take_image(void *program, bool ptx, struct rtc_result *ret)
     ret->ok = ret->image && (ptx ? rtc.ptx : rtc.cubin)(program, ret->image) == 0;
 }
 
-struct rtc_result rtc_compile(const char *source, const char *target, const char *const *defines, const char *name)
+/* For a compute_ target there is PTX and no cubin. */
+static bool makes_ptx(const struct rtc_job *job)
+{
+    for (size_t i = 0; i < job->n_options; i++)
+        if (strstr(job->options[i], "=compute_"))
+            return true;
+    return false;
+}
+
+struct rtc_result rtc_run(const struct rtc_job *job)
 {
     struct rtc_result result = {0};
-    char arch[64];
-    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", target);
-    const char *options[32] = {"--std=c++17", "--diag-suppress=177", arch, "-default-device"};
-    int n_options = 4;
-    if (defines && *defines && strcmp(*defines, RTC_ANNOTATED_ONLY) == 0) {
-        n_options--;
-        defines++;
-    }
-    for (; defines && *defines && n_options < 32; defines++)
-        options[n_options++] = *defines;
-
-    void *program = create(source);
+    void *program = create(job->source, job->modules);
     if (!program) {
         result.log = strdup("nvrtcCreateProgram failed");
         return result;
     }
-    if (name)
-        rtc.add_name(program, name);
-    int code = rtc.compile(program, n_options, options);
+    if (job->name)
+        rtc.add_name(program, job->name);
+    int code = rtc.compile(program, (int)job->n_options, job->options);
     size_t size = 0;
     rtc.log_size(program, &size);
     result.log = calloc(1, size + 1);
     if (size > 0)
         rtc.log(program, result.log);
     if (code == 0)
-        take_image(program, strncmp(target, "compute_", 8) == 0, &result);
+        take_image(program, makes_ptx(job), &result);
     const char *lowered;
-    if (result.ok && name && rtc.lowered(program, name, &lowered) == 0)
+    if (result.ok && job->name && rtc.lowered(program, job->name, &lowered) == 0)
         result.lowered = strdup(lowered);
     rtc.destroy(&program);
     return result;
+}
+
+struct rtc_result rtc_compile(const char *source, const char *target, const char *const *defines, const char *name)
+{
+    char arch[64];
+    snprintf(arch, sizeof(arch), "--gpu-architecture=%s", target);
+    const char *options[32] = {"--std=c++17", "--diag-suppress=177", arch, "-default-device"};
+    size_t n_options = 4;
+    if (defines && *defines && strcmp(*defines, RTC_ANNOTATED_ONLY) == 0) {
+        n_options--;
+        defines++;
+    }
+    for (; defines && *defines && n_options < 32; defines++)
+        options[n_options++] = *defines;
+    return rtc_run(&(struct rtc_job){source, options, n_options, true, name});
 }
 
 void rtc_result_finish(struct rtc_result *result)

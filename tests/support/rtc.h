@@ -17,6 +17,9 @@ struct rtc_result {
 /* Load the library: $FUSIOND_NVRTC, a toolkit's usual place, wheels in .deps. false with a sentence in `why`. */
 bool rtc_open(char why[static 256]);
 
+/* The library's release, as 13 and 0. Needs rtc_open. */
+void rtc_version(int *ret_major, int *ret_minor);
+
 /* True if the library knows the architecture (80 for sm_80a too). Needs rtc_open. */
 bool rtc_supports(int arch);
 
@@ -26,6 +29,16 @@ bool rtc_supports(int arch);
 /* Compile with the daemon's options for device code, `target` ("sm_90a") and `defines` ("-DX", ends with NULL, or
  * NULL). `name` is a name expression to look up, or NULL. */
 struct rtc_result rtc_compile(const char *source, const char *target, const char *const *defines, const char *name);
+
+/* A compile as it stands: nothing is added to it. */
+struct rtc_job {
+    const char *source;
+    const char *const *options;
+    size_t n_options;
+    bool modules;     /* the preamble's modules as headers */
+    const char *name; /* a name expression to look up, or NULL */
+};
+struct rtc_result rtc_run(const struct rtc_job *job);
 
 void rtc_result_finish(struct rtc_result *result);
 
