@@ -9,6 +9,10 @@
 #include "daemon/launch/driver.h"
 #include "kernels_db/kernel_key.h"
 
+_Static_assert(FUSIOND_INTERACTIVE == (int)PRIORITY_INTERACTIVE, "enums.def");
+_Static_assert(FUSIOND_NORMAL == (int)PRIORITY_NORMAL, "enums.def");
+_Static_assert(FUSIOND_BACKGROUND == (int)PRIORITY_BACKGROUND, "enums.def");
+
 /* Headers up to this many, and this many bytes in all, go with the request; else they are sent once as blobs. */
 #define INLINE_HEADERS 32u
 #define INLINE_HEADER_BYTES (64u << 10)
@@ -172,6 +176,7 @@ static int compile(struct fusiond_connection *connection, struct fusiond_fusion 
         .with_ptx = options->parts & FUSIOND_PTX,
         .with_log = options->parts & FUSIOND_LOG,
         .with_details = options->parts & FUSIOND_DETAILS,
+        .priority = (enum priority)options->priority,
     };
     if (fill_samples(options, samples, error) == 0 && call(connection, fusion, &request, &reply, error) == 0)
         result = kernel_of_reply(connection, METHOD_COMPILE, &reply, ret, error);

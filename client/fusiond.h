@@ -200,11 +200,19 @@ struct fusiond_sample {
     const int64_t *strides;
 };
 
+/* Whose compile comes first when more wait than can be served; FUSIOND_INTERACTIVE is meant by 0, too. */
+enum fusiond_priority {
+    FUSIOND_INTERACTIVE = 1, /* somebody waits for it */
+    FUSIOND_NORMAL = 2,      /* it will be wanted soon */
+    FUSIOND_BACKGROUND = 3,  /* it may be wanted some day */
+};
+
 struct fusiond_compile_options {
     unsigned parts;       /* what to fetch; 0: metadata only */
     uint32_t deadline_ms; /* for the compiler, from its start; 0: the daemon's default */
     const struct fusiond_sample *samples;
     size_t n_samples;
+    enum fusiond_priority priority;
 };
 
 /* Get the kernel of a fusion, compiled now or found. `options` NULL: {FUSIOND_IMAGE}. A fusion without a target is

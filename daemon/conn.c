@@ -119,7 +119,7 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
     conn->open_handles = 2;
     list_push(&server->conns, &conn->link);
     server->stats.connections++;
-    server->stats.connections_total++;
+    conn->number = ++server->stats.connections_total;
     return 0;
 }
 

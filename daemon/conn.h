@@ -30,6 +30,7 @@ struct conn {
     struct server *server;
     struct channel channel;
     enum conn_state state;
+    uint64_t number; /* no other connection ever has it */
     uid_t uid;
     char *cuda_visible_devices; /* as the greeting told; NULL: not set */
     char *cuda_device_order;

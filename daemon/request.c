@@ -187,7 +187,8 @@ static void board(struct conn *conn, uint32_t id, struct plan *plan, struct part
     }
     request->parts = parts;
     request->passenger.on_landing = on_landing;
-    if (flights_board(&conn->server->flights, conn->uid, plan, &request->passenger, &error) < 0) {
+    request->passenger.owner = (struct queue_owner){plan->request.priority, conn->uid, conn->number};
+    if (flights_board(&conn->server->flights, plan, &request->passenger, &error) < 0) {
         conn_fail_with(conn, id, &error);
         request_destroy(request);
     }

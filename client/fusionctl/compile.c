@@ -146,9 +146,11 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
     struct fusiond_fusion *fusion;
     struct fusiond_kernel *kernel;
     struct fusiond_error error;
-    struct fusiond_compile_options options = {.deadline_ms = settings->deadline_ms,
-                                              .parts =
-                                                  (settings->log ? FUSIOND_LOG : 0) | (json ? FUSIOND_DETAILS : 0)};
+    struct fusiond_compile_options options = {
+        .deadline_ms = settings->deadline_ms,
+        .parts = (settings->log ? FUSIOND_LOG : 0) | (json ? FUSIOND_DETAILS : 0),
+        .priority = settings->priority,
+    };
     if (compile_load(path, settings, &fusion, &error) < 0)
         return fail(&error);
     int result = 0;
@@ -170,10 +172,26 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
     return result;
 }
 
+static bool parse_priority(const char *word, enum fusiond_priority *ret)
+{
+    for (int value = 1; priority_word(value); value++) {
+        if (strcmp(word, priority_word(value)) == 0) {
+            *ret = (enum fusiond_priority)value;
+            return true;
+        }
+    }
+    fprintf(stderr, "fusionctl: --priority: \"%s\" is none of interactive, normal, background\n", word);
+    return false;
+}
+
 static int run(int argc, char **argv, struct common *common)
 {
-    static const struct option options[] = {
-        COMPILE_OPTIONS, {"log", no_argument, NULL, 'l'}, DUMP_OPTIONS, COMMON_OPTIONS, {0}};
+    static const struct option options[] = {COMPILE_OPTIONS,
+                                            {"log", no_argument, NULL, 'l'},
+                                            {"priority", required_argument, NULL, 'p'},
+                                            DUMP_OPTIONS,
+                                            COMMON_OPTIONS,
+                                            {0}};
     struct compile_settings settings = {0};
     int option, result = 0;
     while ((option = getopt_long(argc, argv, COMPILE_LETTERS, options, NULL)) != -1) {
@@ -181,7 +199,8 @@ static int run(int argc, char **argv, struct common *common)
             continue;
         if (option == 'l')
             settings.log = true;
-        else if (!dump_option(&settings.dump, option) && !compile_option(&settings, option))
+        else if (option == 'p' ? !parse_priority(optarg, &settings.priority)
+                               : !dump_option(&settings.dump, option) && !compile_option(&settings, option))
             return usage_error(&verb_compile, NULL);
     }
     if (!common_check(&verb_compile, common, argc - optind, 1, 1 << 20, &result))
@@ -206,6 +225,8 @@ const struct verb verb_compile = {
     .help = "usage: fusionctl compile FILE… [options]\n\n"
             "Each FILE is a fusion file: JSON beside its code (docs/fusion-file.md). Errors of the compiler are\n"
             "printed with your own file name and lines.\n\n" COMPILE_HELP
-            "      --log             print the compiler's log\n" DUMP_HELP COMMON_HELP,
+            "      --log             print the compiler's log\n"
+            "      --priority P      interactive, normal or background: whose compile comes first\n"
+            "                        (default: interactive)\n" DUMP_HELP COMMON_HELP,
     .run = run,
 };

@@ -21,6 +21,7 @@ struct compile_settings {
     const char *defines[MAX_SETTINGS];
     size_t n_defines;
     uint32_t deadline_ms;
+    enum fusiond_priority priority;
     bool log;
     struct dump_settings dump;
 };

@@ -30,6 +30,11 @@ struct flight {
     uint64_t compile_ns;
 };
 
+static struct pool *pool_of(const struct flight *flight)
+{
+    return flight->flights->pools[flight->plan->compiler];
+}
+
 /* ---- landing ---- */
 
 static size_t count_passengers(const struct flight *flight)
@@ -133,15 +138,37 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
     }
 }
 
+/* Nobody waits any more, and nothing has begun. */
+static void give_up(struct flight *flight)
+{
+    struct landing landing = {0};
+    flight->flights->stats->compiles_withdrawn_total++;
+    land(flight, &landing);
+}
+
+/* Queue the job for its leader; who joined meanwhile may move it up. */
+static int submit(struct flight *flight, struct pool *pool, struct error *error)
+{
+    struct list *first = flight->passengers.next;
+    flight->job.build = flight->plan->build;
+    flight->job.deadline_ms = flight->plan->request.deadline_ms;
+    flight->job.done = on_compiled;
+    flight->job.owner = container_of(first, struct passenger, link)->owner;
+    if (pool_submit(pool, &flight->job, error) < 0)
+        return -1;
+    for (struct list *link = first->next; link != &flight->passengers; link = link->next)
+        pool_join(pool, &flight->job, &container_of(link, struct passenger, link)->owner);
+    return 0;
+}
+
 static void compile(struct flight *flight)
 {
     struct flights *flights = flight->flights;
     struct header_digest *missing = NULL;
     size_t n_missing = 0;
     struct error error;
-    struct pool *pool = flights->pools[flight->plan->compiler];
+    struct pool *pool = pool_of(flight);
 
-    flight->state = FLIGHT_COMPILING;
     if (!pool) {
         error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
         land_with_error(flight, &error);
@@ -159,10 +186,8 @@ static void compile(struct flight *flight)
         land_with_error(flight, &error);
         return;
     }
-    flight->job.build = flight->plan->build;
-    flight->job.deadline_ms = flight->plan->request.deadline_ms;
-    flight->job.done = on_compiled;
-    if (pool_submit(pool, &flight->job, &error) < 0)
+    flight->state = FLIGHT_COMPILING;
+    if (submit(flight, pool, &error) < 0)
         land_with_error(flight, &error);
 }
 
@@ -177,7 +202,10 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
         return;
     }
     stats->misses_total++;
-    compile(flight);
+    if (list_empty(&flight->passengers))
+        give_up(flight);
+    else
+        compile(flight);
 }
 
 /* ---- boarding ---- */
@@ -211,10 +239,9 @@ static int start_flight(struct flights *flights, const struct kernel_id *id, str
     return 0;
 }
 
-int flights_board(struct flights *flights, uint64_t owner, struct plan *plan, struct passenger *passenger,
-                  struct error *error)
+int flights_board(struct flights *flights, struct plan *plan, struct passenger *passenger, struct error *error)
 {
-    struct kernel_id id = {.owner = owner};
+    struct kernel_id id = {.owner = passenger->owner.uid};
     struct flight *flight;
     memcpy(id.key, plan->key, sizeof id.key);
     HASH_FIND(hh, flights->by_id, &id, sizeof id, flight);
@@ -227,15 +254,21 @@ int flights_board(struct flights *flights, uint64_t owner, struct plan *plan, st
     }
     passenger->flight = flight;
     list_push(&flight->passengers, &passenger->link);
+    if (!passenger->leads && flight->state == FLIGHT_COMPILING)
+        pool_join(pool_of(flight), &flight->job, &passenger->owner);
     return 0;
 }
 
 void passenger_leave(struct passenger *passenger)
 {
-    if (!passenger->flight)
+    struct flight *flight = passenger->flight;
+    if (!flight)
         return;
     list_remove(&passenger->link);
     passenger->flight = NULL;
+    if (list_empty(&flight->passengers) && flight->state == FLIGHT_COMPILING &&
+        pool_withdraw(pool_of(flight), &flight->job))
+        give_up(flight);
 }
 
 size_t flights_count(const struct flights *flights)

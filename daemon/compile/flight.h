@@ -1,12 +1,13 @@
 /*
  * Compile flights: one per key under way. The first request for a key leads, later ones join; all are answered with
- * the same kernel or the same failure. A flight goes on when everybody has left, because what it makes is stored.
+ * the same kernel or the same failure. When everybody has left, a compile that has not begun is given up; one that has
+ * goes on, because what it makes is stored.
  *
- *   LOOKING_UP ──found──────────────────────────────────────► landed
+ *   LOOKING_UP ──found, or absent and nobody waits any more─────► landed
  *       │ absent                                                ▲
  *       ▼            compiled               committed           │
  *   COMPILING ───────────────► COMMITTING ──────────────────────┤
- *       └─────────── failed ────────────────────────────────────┘
+ *       └─── failed, or everybody left before it began ─────────┘
  */
 #ifndef DAEMON_COMPILE_FLIGHT_H
 #define DAEMON_COMPILE_FLIGHT_H
@@ -31,7 +32,8 @@ struct landing {
 /* Somebody who waits, embedded in a request. */
 struct passenger {
     struct list link;
-    struct flight *flight; /* NULL when it waits for nothing */
+    struct flight *flight;    /* NULL when it waits for nothing */
+    struct queue_owner owner; /* for whom; set before it boards */
     bool leads;
     /* Called once, on the loop, later than flights_board; then the passenger waits for nothing. */
     void (*on_landing)(struct passenger *passenger, const struct landing *landing);
@@ -50,12 +52,12 @@ struct flights {
 void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
                   struct stats_reply *stats, void (*on_landed)(void *owner), void *owner);
 
-/* Join the flight of this owner's key, or lead a new one. The plan is taken over in any case. -1: nothing is called
+/* Join the flight of this uid's key, or lead a new one. The plan is taken over in any case. -1: nothing is called
  * back. */
-int flights_board(struct flights *flights, uint64_t owner, struct plan *plan, struct passenger *passenger,
-                  struct error *error);
+int flights_board(struct flights *flights, struct plan *plan, struct passenger *passenger, struct error *error);
 
-/* Stop waiting. The flight goes on. Harmless when nothing is waited for. */
+/* Stop waiting. The flight goes on, unless it has not begun to compile and nobody else waits. Harmless when nothing is
+ * waited for. */
 void passenger_leave(struct passenger *passenger);
 
 /* How many are under way: 0 is needed before the store is closed. */

@@ -129,17 +129,27 @@ static void finish_job(struct pool_job *job, struct pool_outcome *outcome)
 
 static void fail_queue(struct pool *pool, enum status code, const char *text)
 {
-    struct queue failed;
+    struct list failed;
+    struct list *link;
     struct queue_place *place;
-    queue_init(&failed);
+    list_init(&failed);
     while ((place = queue_pop(&pool->queue)))
-        queue_push(&failed, place);
+        list_push(&failed, &place->link);
     update_gauges(pool);
-    while ((place = queue_pop(&failed))) {
+    while ((link = list_pop(&failed))) {
         struct pool_outcome outcome = {0};
         error_set(&outcome.error, code, "%s", text);
-        finish_job(container_of(place, struct pool_job, place), &outcome);
+        finish_job(container_of(link, struct pool_job, place.link), &outcome);
     }
+}
+
+static int enqueue(struct pool *pool, struct pool_job *job, struct error *error)
+{
+    job->queued_ns = uv_hrtime();
+    job->place.bytes = job->frame.size;
+    if (queue_push(&pool->queue, &job->place, &job->owner) < 0)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to queue a compile");
+    return 0;
 }
 
 static void give_job(struct pool *pool, struct worker *worker)
@@ -186,8 +196,9 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
     } else if (!explained(end, &outcome.error)) {
         if (job->attempts < MAX_ATTEMPTS && is_current(pool, job)) {
             pool->options.stats->worker_retries_total++;
-            job->queued_ns = uv_hrtime();
-            queue_push(&pool->queue, &job->place);
+            if (enqueue(pool, job, &outcome.error) == 0)
+                return;
+            finish_job(job, &outcome);
             return;
         }
         error_set(&outcome.error, STATUS_WORKER_DIED, "the compiler process ended without an answer, %u times: %s",
@@ -501,12 +512,27 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
     if (pool->queue.n >= pool->options.max_queue)
         return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->queue.n,
                          pool->options.max_queue);
-    job->queued_ns = uv_hrtime();
     job->queue_ns = 0;
     job->attempts = 0;
-    queue_push(&pool->queue, &job->place);
+    if (enqueue(pool, job, error) < 0)
+        return -1;
     advance(pool);
     return 0;
+}
+
+void pool_join(struct pool *pool, struct pool_job *job, const struct queue_owner *owner)
+{
+    if (queue_waits(&job->place))
+        queue_join(&pool->queue, &job->place, owner);
+}
+
+bool pool_withdraw(struct pool *pool, struct pool_job *job)
+{
+    if (!queue_waits(&job->place))
+        return false;
+    queue_remove(&pool->queue, &job->place);
+    update_gauges(pool);
+    return true;
 }
 
 static void on_backoff_closed(uv_handle_t *handle)

@@ -42,13 +42,14 @@ struct pool_outcome {
 /* One job, embedded in whoever wants it. */
 struct pool_job {
     struct queue_place place;
+    struct queue_owner owner;
     msgpack_sbuffer frame; /* the packed worker_job; the job's owner destroys it */
     const uint8_t *build;  /* of the facts that the job was made with; only that compiler may compile it */
     uint64_t deadline_ms;  /* 0: the pool's */
     uint64_t queued_ns;
     uint64_t queue_ns;
     unsigned attempts;
-    /* Called exactly once after a successful pool_submit, later, on the loop. */
+    /* Called exactly once after a successful pool_submit, later, on the loop, unless the job is withdrawn. */
     void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
 };
 
@@ -71,6 +72,12 @@ void pool_want(struct pool *pool);
 /* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE (also for a job made with facts that are not the present ones) or
  * SHUTTING_DOWN, and then `done` is not called. */
 int pool_submit(struct pool *pool, struct pool_job *job, struct error *error);
+
+/* Somebody else wants it, too: if it still waits, its turn may come sooner. */
+void pool_join(struct pool *pool, struct pool_job *job, const struct queue_owner *owner);
+/* Nobody wants it any more. true: it had not begun, and `done` is never called; false: a compile that has begun goes
+ * on. */
+bool pool_withdraw(struct pool *pool, struct pool_job *job);
 
 /* Fail what waits, kill what runs, reap; then call back and free. NULL is fine only before pool_create. */
 void pool_close(struct pool *pool, void (*on_closed)(void *owner));

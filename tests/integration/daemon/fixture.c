@@ -31,6 +31,18 @@ struct compile_request *sample_kernel(struct sample *ret, unsigned number)
     return &ret->request;
 }
 
+struct compile_request *sample_hang(struct sample *ret)
+{
+    static char code[2048];
+    size_t used = (size_t)snprintf(code, sizeof code, "#define A0 1 +\n");
+    for (int i = 1; i <= 30; i++)
+        used += (size_t)snprintf(code + used, sizeof code - used, "#define A%d A%d A%d\n", i, i - 1, i - 1);
+    snprintf(code + used, sizeof code - used, "__device__ int x = A30 1;\nextern \"C\" __global__ void k() {}\n");
+    sample_code(ret, code, "k")->deadline_ms = 600;
+    ret->request.has_deadline_ms = true;
+    return &ret->request;
+}
+
 struct compile_reply get_kernel(struct wire *wire, const struct compile_request *request)
 {
     struct compile_reply reply;

@@ -18,6 +18,9 @@ struct sample {
 struct compile_request *sample_kernel(struct sample *ret, unsigned number);
 /* Structured code of the caller's with one entry, or none (NULL). */
 struct compile_request *sample_code(struct sample *ret, const char *code, const char *entry);
+/* Doubling macros, 2^30 tokens: the preprocessor is busy for far longer than any deadline here, and this has one of
+ * 600 ms. */
+struct compile_request *sample_hang(struct sample *ret);
 
 /* Compile and expect success. */
 struct compile_reply get_kernel(struct wire *wire, const struct compile_request *request);

@@ -39,19 +39,6 @@ static void daemon_is_well(void)
 
 TestSuite(workers, .init = setup, .fini = teardown);
 
-/* Doubling macros, 2^30 tokens: the preprocessor is busy for far longer than any deadline here. */
-static struct compile_request *hanging(struct sample *ret)
-{
-    static char code[2048];
-    size_t used = (size_t)snprintf(code, sizeof code, "#define A0 1 +\n");
-    for (int i = 1; i <= 30; i++)
-        used += (size_t)snprintf(code + used, sizeof code - used, "#define A%d A%d A%d\n", i, i - 1, i - 1);
-    snprintf(code + used, sizeof code - used, "__device__ int x = A30 1;\nextern \"C\" __global__ void k() {}\n");
-    sample_code(ret, code, "k")->deadline_ms = 600;
-    ret->request.has_deadline_ms = true;
-    return &ret->request;
-}
-
 static bool is_busy(void *context)
 {
     (void)context;
@@ -123,7 +110,7 @@ Test(workers, F3_compiler_hang)
     get_kernel(&other, sample_kernel(&sample, 1)); /* a worker is there */
     get_kernel(&other, sample_kernel(&sample, 2));
     long begin = clock_ms();
-    uint32_t id = wire_ask(&wire, METHOD_COMPILE, hanging(&hang));
+    uint32_t id = wire_ask(&wire, METHOD_COMPILE, sample_hang(&hang));
     /* Others are served meanwhile: hits at once, and a compile too. */
     cr_assert(get_kernel(&other, sample_kernel(&sample, 1)).outcome == OUTCOME_HIT_MEMORY);
     cr_assert(get_kernel(&other, sample_kernel(&sample, 3)).outcome == OUTCOME_COMPILED);
@@ -219,7 +206,7 @@ Test(workers, F17_who_leaves_a_hanging_compile)
     struct sample hang;
     struct wire leaving;
     wire_open(&leaving, daemon_.socket);
-    wire_ask(&leaving, METHOD_COMPILE, hanging(&hang));
+    wire_ask(&leaving, METHOD_COMPILE, sample_hang(&hang));
     cr_assert(becomes_true(is_busy, NULL, DAEMON_PATIENCE_MS));
     wire_close(&leaving);
     cr_assert(becomes_true(has_failed, NULL, 5000));

@@ -12,6 +12,7 @@
 
 struct rider {
     struct passenger passenger;
+    int number;
     int n_landings;
     enum outcome outcome;
     bool stored;
@@ -122,14 +123,19 @@ static void on_landing(struct passenger *passenger, const struct landing *landin
     }
 }
 
-static void board_as(uint64_t owner, struct rider *rider, struct wish wish)
+static void board_for(struct queue_owner owner, struct rider *rider, struct wish wish)
 {
     struct compiler_facts facts = wish_facts();
     struct error error;
-    *rider = (struct rider){.passenger.on_landing = on_landing};
+    *rider = (struct rider){.passenger.on_landing = on_landing, .passenger.owner = owner};
     boarding = true;
-    cr_assert_eq(flights_board(&flights, owner, wish_plan(&wish, &facts), &rider->passenger, &error), 0);
+    cr_assert_eq(flights_board(&flights, wish_plan(&wish, &facts), &rider->passenger, &error), 0);
     boarding = false;
+}
+
+static void board_as(uint64_t uid, struct rider *rider, struct wish wish)
+{
+    board_for((struct queue_owner){.uid = uid}, rider, wish);
 }
 
 static void board(struct rider *rider, struct wish wish)
@@ -227,6 +233,125 @@ Test(flight, F17_when_everybody_leaves_the_kernel_is_stored_all_the_same)
     cr_assert_eq(later.outcome, OUTCOME_HIT_DATABASE);
 }
 
+/* Three compiles that differ, and a fourth that keeps the only worker busy. */
+static const char *const codes[] = {"__global__ void f() {}", "__global__ void f() { }", "__global__ void f() {  }",
+                                    "__global__ void f() {   }"};
+
+static int order[4], n_order;
+
+static void on_landing_in_order(struct passenger *passenger, const struct landing *landing)
+{
+    struct rider *rider = container_of(passenger, struct rider, passenger);
+    on_landing(passenger, landing);
+    order[n_order++] = rider->number;
+}
+
+static void board_waiting(struct rider *rider, int number, enum priority priority, uint64_t client)
+{
+    board_for((struct queue_owner){priority, 1000, client}, rider, (struct wish){.code = codes[number]});
+    rider->number = number;
+    rider->passenger.on_landing = on_landing_in_order;
+}
+
+/* The worker is busy with number 0, the others wait. */
+static void wait_behind_one(struct rider riders[4], enum priority priority)
+{
+    start("waits");
+    board_waiting(&riders[0], 0, PRIORITY_INTERACTIVE, 1);
+    pump_until(stats.workers_busy == 1);
+    for (int i = 1; i < 4; i++)
+        board_waiting(&riders[i], i, priority, 1);
+    pump_until(stats.queue_depth == 3);
+}
+
+static void land_all(int n)
+{
+    for (int i = 0; i < n; i++)
+        open_gate();
+    pump_until(n_landed == n);
+}
+
+Test(flight, the_more_urgent_compile_comes_first)
+{
+    struct rider riders[4];
+    start("waits");
+    board_waiting(&riders[0], 0, PRIORITY_BACKGROUND, 1);
+    pump_until(stats.workers_busy == 1);
+    board_waiting(&riders[1], 1, PRIORITY_BACKGROUND, 1);
+    board_waiting(&riders[2], 2, PRIORITY_NORMAL, 1);
+    board_waiting(&riders[3], 3, PRIORITY_INTERACTIVE, 1);
+    pump_until(stats.queue_depth == 3);
+    land_all(4);
+    cr_assert_arr_eq(order, ((int[]){0, 3, 2, 1}), sizeof order);
+}
+
+Test(flight, F18_a_more_urgent_request_moves_up_a_flight_that_waits)
+{
+    struct rider riders[4], urgent;
+    wait_behind_one(riders, PRIORITY_BACKGROUND);
+    board_for((struct queue_owner){PRIORITY_INTERACTIVE, 1000, 2}, &urgent, (struct wish){.code = codes[3]});
+    land_all(4);
+    cr_assert_arr_eq(order, ((int[]){0, 3, 1, 2}), sizeof order);
+    cr_assert_eq(urgent.outcome, OUTCOME_JOINED);
+    cr_assert_eq(stats.compiles_total, 4);
+}
+
+Test(flight, F18_who_joins_while_it_is_looked_up_moves_it_up_too)
+{
+    struct rider riders[4], urgent;
+    start("waits");
+    board_waiting(&riders[0], 0, PRIORITY_INTERACTIVE, 1);
+    pump_until(stats.workers_busy == 1);
+    for (int i = 1; i < 4; i++)
+        board_waiting(&riders[i], i, PRIORITY_NORMAL, 1);
+    board_for((struct queue_owner){PRIORITY_INTERACTIVE, 1000, 2}, &urgent, (struct wish){.code = codes[2]});
+    pump_until(stats.queue_depth == 3);
+    land_all(4);
+    cr_assert_arr_eq(order, ((int[]){0, 2, 1, 3}), sizeof order);
+}
+
+Test(flight, a_compile_that_nobody_waits_for_never_begins)
+{
+    struct rider riders[4];
+    wait_behind_one(riders, PRIORITY_INTERACTIVE);
+    passenger_leave(&riders[2].passenger);
+    cr_assert_eq(n_landed, 1, "at once");
+    cr_assert_eq(stats.queue_depth, 2);
+    cr_assert_eq(stats.compiles_withdrawn_total, 1);
+    for (int i = 0; i < 3; i++)
+        open_gate();
+    pump_until(n_landed == 4);
+    cr_assert_eq(riders[2].n_landings, 0);
+    cr_assert_eq(stats.compiles_total, 3);
+    cr_assert_eq(stats.database_commits_total, 3);
+}
+
+Test(flight, a_compile_that_another_one_waits_for_is_not_given_up)
+{
+    struct rider riders[4], other;
+    wait_behind_one(riders, PRIORITY_INTERACTIVE);
+    board_for((struct queue_owner){PRIORITY_INTERACTIVE, 1000, 2}, &other, (struct wish){.code = codes[2]});
+    passenger_leave(&riders[2].passenger);
+    cr_assert_eq(stats.queue_depth, 3);
+    cr_assert_eq(stats.compiles_withdrawn_total, 0);
+    for (int i = 0; i < 4; i++)
+        open_gate();
+    pump_until(n_landed == 4);
+    cr_assert_eq(other.outcome, OUTCOME_JOINED);
+    cr_assert_eq(other.n_landings, 1);
+}
+
+Test(flight, who_leaves_while_it_is_looked_up_causes_no_compile)
+{
+    struct rider rider;
+    start("normal");
+    board(&rider, (struct wish){0});
+    passenger_leave(&rider.passenger);
+    pump_until(n_landed == 1);
+    cr_assert_eq(stats.compiles_withdrawn_total, 1);
+    cr_assert_eq(stats.worker_starts_total, 0);
+}
+
 Test(flight, a_failure_reaches_everybody)
 {
     struct rider riders[3];
@@ -270,8 +395,6 @@ Test(flight, a_header_that_is_not_there_is_named_before_a_worker_is_bothered)
 Test(flight, a_full_queue_is_a_failure_of_that_flight_only)
 {
     struct rider riders[3];
-    static const char *const codes[] = {"__global__ void f() {}", "__global__ void f() { }",
-                                        "__global__ void f() {  }"};
     max_queue = 1;
     start("waits");
     board(&riders[0], (struct wish){.code = codes[0]});

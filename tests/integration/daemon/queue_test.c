@@ -1,0 +1,140 @@
+/* Many compiles and one worker: whose turn it is, and what becomes of those that nobody waits for any more. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/integration/daemon/fixture.h"
+
+/* Enough that their compiles take far longer than anything that is waited for here. */
+#define FLOOD 60
+
+static struct daemon_process daemon_;
+static struct base_line base;
+static struct wire crowd, single;
+static uint32_t hang, asked[FLOOD];
+
+static bool is_busy(void *context)
+{
+    (void)context;
+    return wire_stats(daemon_.socket).workers_busy == 1;
+}
+
+/* The only worker is busy for a while, with something that fails. */
+static void setup(void)
+{
+    struct sample sample;
+    daemon_start_or_skip(&daemon_, &(struct daemon_options){.args = (const char *const[]){"--workers", "1", NULL}});
+    base = base_line_take(&daemon_);
+    wire_open(&crowd, daemon_.socket);
+    wire_open(&single, daemon_.socket);
+    hang = wire_ask(&crowd, METHOD_COMPILE, sample_hang(&sample));
+    cr_assert(becomes_true(is_busy, NULL, DAEMON_PATIENCE_MS));
+}
+
+static void teardown(void)
+{
+    daemon_finish(&daemon_);
+}
+
+static void daemon_is_well(void)
+{
+    wire_close(&crowd);
+    wire_close(&single);
+    base_line_check(&base);
+    daemon_stop_in_order(&daemon_);
+}
+
+TestSuite(queue, .init = setup, .fini = teardown);
+
+static void ask_many(enum priority priority)
+{
+    for (unsigned i = 0; i < FLOOD; i++) {
+        struct sample sample;
+        sample_kernel(&sample, i)->priority = priority;
+        asked[i] = wire_ask(&crowd, METHOD_COMPILE, &sample.request);
+    }
+    flights_become(&daemon_, 1 + FLOOD);
+}
+
+static void answers_come(struct wire *wire, uint32_t first, uint32_t last)
+{
+    cr_assert(wire_answer(wire, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+    for (uint32_t id = first; id <= last; id++)
+        cr_assert(wire_answer(wire, id, METHOD_COMPILE, NULL, NULL) == 0);
+}
+
+Test(queue, F18_a_client_with_many_kernels_does_not_hold_up_another_one_with_one)
+{
+    struct sample sample;
+    ask_many(priority_absent);
+    get_kernel(&single, sample_kernel(&sample, 1000));
+    /* One of the other's was before it; another may have been compiled while the answer travelled. */
+    uint64_t compiles = wire_stats(daemon_.socket).compiles_total;
+    cr_assert(compiles >= 2 && compiles <= 6, "%llu compiles", (unsigned long long)compiles);
+    answers_come(&crowd, asked[0], asked[FLOOD - 1]);
+    daemon_is_well();
+}
+
+Test(queue, the_more_urgent_priority_comes_first)
+{
+    struct sample sample;
+    ask_many(PRIORITY_BACKGROUND);
+    sample_kernel(&sample, 1000)->priority = PRIORITY_NORMAL;
+    uint32_t normal = wire_ask(&crowd, METHOD_COMPILE, &sample.request);
+    uint32_t interactive = wire_ask(&crowd, METHOD_COMPILE, sample_kernel(&sample, 1001));
+    cr_assert(wire_answer(&crowd, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+    cr_assert(wire_answer(&crowd, interactive, METHOD_COMPILE, NULL, NULL) == 0);
+    cr_assert(wire_answer(&crowd, normal, METHOD_COMPILE, NULL, NULL) == 0);
+    cr_assert(wire_answer(&crowd, asked[0], METHOD_COMPILE, NULL, NULL) == 0);
+    daemon_is_well();
+}
+
+Test(queue, F18_a_more_urgent_request_for_the_same_kernel_moves_it_up)
+{
+    struct sample sample;
+    ask_many(PRIORITY_BACKGROUND);
+    struct compile_reply reply = get_kernel(&single, sample_kernel(&sample, FLOOD - 1));
+    cr_assert(reply.outcome == OUTCOME_JOINED);
+    uint64_t compiles = wire_stats(daemon_.socket).compiles_total;
+    cr_assert(compiles >= 1 && compiles <= 5, "%llu compiles", (unsigned long long)compiles);
+    /* Both get it, and it is compiled once. */
+    cr_assert(wire_answer(&crowd, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+    cr_assert(wire_answer(&crowd, asked[FLOOD - 1], METHOD_COMPILE, NULL, NULL) == 0);
+    cr_assert(wire_stats(daemon_.socket).joined_total == 1);
+    daemon_is_well();
+}
+
+Test(queue, F17_what_nobody_waits_for_any_more_is_not_compiled)
+{
+    struct sample sample;
+    ask_many(priority_absent);
+    uint32_t shared = wire_ask(&single, METHOD_COMPILE, sample_kernel(&sample, FLOOD / 2));
+    wire_close(&crowd);
+    /* The compile that has begun goes on, and so does the one that somebody else waits for. */
+    cr_assert(wire_answer(&single, shared, METHOD_COMPILE, NULL, NULL) == 0);
+    flights_become(&daemon_, 0);
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert(stats.compiles_total == 1, "%llu compiles", (unsigned long long)stats.compiles_total);
+    cr_assert(stats.compiles_withdrawn_total == FLOOD - 1);
+    cr_assert(stats.queue_depth == 0);
+    wire_open(&crowd, daemon_.socket);
+    daemon_is_well();
+}
+
+Test(queue, a_cancelled_compile_that_has_not_begun_never_does)
+{
+    struct sample sample;
+    struct cancel_reply reply;
+    uint32_t waiting = wire_ask(&single, METHOD_COMPILE, sample_kernel(&sample, 1));
+    flights_become(&daemon_, 2);
+    struct cancel_request cancel = {.request = waiting, .has_request = true};
+    uint32_t id = wire_ask(&single, METHOD_CANCEL, &cancel);
+    cr_assert(wire_answer(&single, waiting, METHOD_COMPILE, NULL, NULL) == STATUS_CANCELLED);
+    cr_assert(wire_answer(&single, id, METHOD_CANCEL, &reply, NULL) == 0 && reply.cancelled);
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert(stats.flights == 1 && stats.compiles_withdrawn_total == 1);
+    cr_assert(wire_answer(&crowd, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+    /* Asked for again it is compiled. */
+    cr_assert(get_kernel(&single, sample_kernel(&sample, 1)).outcome == OUTCOME_COMPILED);
+    daemon_is_well();
+}
