@@ -267,6 +267,15 @@ FUSIOND_API bool fusiond_kernel_stored(const struct fusiond_kernel *kernel);
 FUSIOND_API uint64_t fusiond_kernel_compile_ns(const struct fusiond_kernel *kernel);
 FUSIOND_API uint64_t fusiond_kernel_queue_ns(const struct fusiond_kernel *kernel);
 
+/* The file of the daemon's owner whose text was compiled in place of the fusion's code (docs/debugging.md); "". Of
+ * fusiond_compile only, as the next two. */
+FUSIOND_API const char *fusiond_kernel_overridden(const struct fusiond_kernel *kernel);
+/* Which of the connection's different kernels of its label it is, from 1; 0: the daemon has no overrides. */
+FUSIOND_API unsigned fusiond_kernel_ordinal(const struct fusiond_kernel *kernel);
+/* Sentences about the answer: why an override was not used. */
+FUSIOND_API size_t fusiond_kernel_notes(const struct fusiond_kernel *kernel);
+FUSIOND_API const char *fusiond_kernel_note(const struct fusiond_kernel *kernel, size_t index);
+
 /* Parts that were asked for; NULL and 0 otherwise. PTX, log and code are texts; *ret_size does not count the NUL that
  * log and code end with. An image may be used from any thread. */
 FUSIOND_API const void *fusiond_kernel_image(const struct fusiond_kernel *kernel, size_t *ret_size);

@@ -74,6 +74,10 @@ static int decode(struct fusiond_kernel *kernel, enum method method, struct byte
         kernel->stored = reply.stored;
         kernel->queue_ns = reply.queue_ns;
         kernel->compile_ns = reply.compile_ns;
+        kernel->overridden = reply.overridden;
+        kernel->ordinal = reply.ordinal;
+        kernel->notes = reply.notes;
+        kernel->n_notes = reply.n_notes;
         *ret_fds = reply.fds;
         return 0;
     }
@@ -204,6 +208,26 @@ uint64_t fusiond_kernel_compile_ns(const struct fusiond_kernel *kernel)
 uint64_t fusiond_kernel_queue_ns(const struct fusiond_kernel *kernel)
 {
     return kernel->queue_ns;
+}
+
+const char *fusiond_kernel_overridden(const struct fusiond_kernel *kernel)
+{
+    return or_empty(kernel->overridden.at);
+}
+
+unsigned fusiond_kernel_ordinal(const struct fusiond_kernel *kernel)
+{
+    return (unsigned)kernel->ordinal;
+}
+
+size_t fusiond_kernel_notes(const struct fusiond_kernel *kernel)
+{
+    return kernel->n_notes;
+}
+
+const char *fusiond_kernel_note(const struct fusiond_kernel *kernel, size_t index)
+{
+    return kernel->notes[index].at;
 }
 
 const void *fusiond_kernel_image(const struct fusiond_kernel *kernel, size_t *ret_size)

@@ -19,6 +19,10 @@ struct fusiond_kernel {
     enum outcome outcome;
     bool stored;
     uint64_t queue_ns, compile_ns;
+    struct text overridden; /* in the zone, as the notes */
+    uint64_t ordinal;
+    struct text *notes;
+    size_t n_notes;
     char key[2 * DIGEST_SIZE + 1];
     struct part image, ptx;
 };

@@ -32,6 +32,7 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "                       compile.toolkit_headers (FUSIOND_TOOLKIT_INCLUDE; default: beside\n"
                             "                       NVRTC)\n"
                             "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
+                            "  --overrides DIR      files here replace the code of kernels (docs/debugging.md)\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: cores)\n"
@@ -54,6 +55,7 @@ enum {
     OPTION_NVRTC,
     OPTION_TOOLKIT_INCLUDE,
     OPTION_HOST_CC,
+    OPTION_OVERRIDES,
     OPTION_COMPILER,
     OPTION_EXECUTOR,
     OPTION_WORKERS,
@@ -76,6 +78,7 @@ static const struct option options[] = {
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"toolkit-include", required_argument, NULL, OPTION_TOOLKIT_INCLUDE},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
+    {"overrides", required_argument, NULL, OPTION_OVERRIDES},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
     {"executor", required_argument, NULL, OPTION_EXECUTOR},
     {"workers", required_argument, NULL, OPTION_WORKERS},
@@ -272,6 +275,8 @@ static int read_option(struct config *config, int option, const char *value, str
             return set_path("--host-cc", value, config->host_cc, error);
         snprintf(config->host_cc, sizeof config->host_cc, "%s", value);
         return 0;
+    case OPTION_OVERRIDES:
+        return set_path("--overrides", value, config->overrides, error);
     case OPTION_COMPILER:
         return set_path("--compiler", value, config->compiler, error);
     case OPTION_EXECUTOR:
@@ -375,6 +380,7 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "toolkit-include = %s\n",
             config->toolkit_include[0] ? config->toolkit_include : "(looked for beside NVRTC)");
     fprintf(out, "host-cc = %s\n", config->host_cc);
+    fprintf(out, "overrides = %s\n", config->overrides[0] ? config->overrides : "(none)");
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);

@@ -22,6 +22,7 @@ struct config {
     const char *nvrtc_dirs[3];         /* ends with NULL */
     char toolkit_include[CONFIG_PATH]; /* folders with ':' between them; empty: look beside NVRTC */
     char host_cc[CONFIG_PATH];         /* the C++ compiler, by path or by name */
+    char overrides[CONFIG_PATH];       /* "": there are none */
     unsigned max_workers;
     uint64_t memory_bytes;
     uint64_t blob_bytes;

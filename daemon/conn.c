@@ -129,6 +129,7 @@ static void finish_if_done(struct conn *conn)
         return;
     free(conn->cuda_visible_devices);
     free(conn->cuda_device_order);
+    ordinals_finish(&conn->ordinals);
     free(conn);
 }
 

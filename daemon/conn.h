@@ -15,6 +15,7 @@
 #include "daemon/base/channel.h"
 #include "daemon/base/list.h"
 #include "daemon/base/patience.h"
+#include "daemon/overrides.h"
 #include "proto/envelope.h"
 
 struct server;
@@ -34,8 +35,9 @@ struct conn {
     uid_t uid;
     char *cuda_visible_devices; /* as the greeting told; NULL: not set */
     char *cuda_device_order;
-    pid_t pid;            /* a label; of no meaning in another pid namespace */
-    struct list requests; /* struct request, those that are not answered yet */
+    pid_t pid;                /* a label; of no meaning in another pid namespace */
+    struct ordinals ordinals; /* of what it asked for, where there are overrides */
+    struct list requests;     /* struct request, those that are not answered yet */
     size_t n_requests;
     struct patience patience; /* for what the client owes */
     int open_handles;

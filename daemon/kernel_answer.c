@@ -1,6 +1,7 @@
 #include "daemon/kernel_answer.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "proto/envelope.h"
 
@@ -8,9 +9,10 @@
  * copying. */
 #define MAX_KEPT_ANSWER (64u << 10)
 
-union kernel_reply {
+struct kernel_reply {
     struct compile_reply compile;
     struct kernel_get_reply get;
+    struct text note;
 };
 
 /* One long part: inline when it is small, else a descriptor, whose index in the frame goes into the message. */
@@ -51,8 +53,23 @@ static int choose_parts(struct memory_tier *memory, struct held_kernel *held, st
     return 0;
 }
 
+/* *ret_problem is what the reply's notes point to. */
+static void tell_override(const struct override_note *note, struct compile_reply *ret, struct text *ret_problem)
+{
+    ret->ordinal = note->ordinal;
+    ret->has_ordinal = note->ordinal > 0;
+    if (note->file[0]) {
+        ret->overridden = text_of(note->file);
+        memcpy(ret->original, note->original, sizeof ret->original);
+        ret->has_original = true;
+    }
+    *ret_problem = text_of(note->problem);
+    ret->notes = ret_problem;
+    ret->n_notes = note->problem[0] != '\0';
+}
+
 static const void *make_reply(enum method method, struct kernel *kernel, const struct kernel_answer *answer,
-                              size_t n_fds, union kernel_reply *ret)
+                              size_t n_fds, struct kernel_reply *ret)
 {
     if (method == METHOD_COMPILE) {
         ret->compile = (struct compile_reply){
@@ -66,6 +83,8 @@ static const void *make_reply(enum method method, struct kernel *kernel, const s
             .fds = n_fds,
             .has_fds = n_fds > 0,
         };
+        if (answer->note)
+            tell_override(answer->note, &ret->compile, &ret->note);
         return &ret->compile;
     }
     ret->get =
@@ -76,7 +95,7 @@ static const void *make_reply(enum method method, struct kernel *kernel, const s
 /* A hit in memory says the same each time, so what was packed once is kept with the kernel. */
 static bool is_repeatable(const struct kernel_answer *answer)
 {
-    return answer->outcome == OUTCOME_HIT_MEMORY && answer->stored;
+    return answer->outcome == OUTCOME_HIT_MEMORY && answer->stored && !answer->note;
 }
 
 static void keep(const struct kernel_answer *answer, struct memory_tier *memory, enum method method, struct parts parts,
@@ -102,7 +121,7 @@ int kernel_answer_write(const struct kernel_answer *answer, struct memory_tier *
         status = envelope_write_packed(out, id, packed);
     } else {
         struct kernel kernel;
-        union kernel_reply reply;
+        struct kernel_reply reply;
         if (choose_parts(memory, answer->kernel, parts, &kernel, ret_fds, ret_n_fds) < 0)
             return error_set_errno(error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
         const void *message = make_reply(method, &kernel, answer, *ret_n_fds, &reply);

@@ -5,6 +5,7 @@
 #include <msgpack.h>
 
 #include "daemon/memory_tier.h"
+#include "daemon/overrides.h"
 
 struct kernel_answer {
     struct held_kernel *kernel;
@@ -12,6 +13,7 @@ struct kernel_answer {
     bool stored;
     uint64_t queue_ns;
     uint64_t compile_ns;
+    const struct override_note *note; /* of compile alone; NULL: there are no overrides */
 };
 
 /* Append the whole frame of the reply to compile or kernel.get. The descriptors that travel with it are the memory

@@ -82,6 +82,7 @@ void request_destroy(struct request *request)
     if (request->zone)
         msgpack_zone_free(request->zone);
     free((void *)request->params.at);
+    free(request->note);
     free(request);
 }
 
@@ -105,14 +106,27 @@ void requests_orphan(struct conn *conn)
 
 static void compile(struct conn *conn, uint32_t id, struct bytes params);
 
+/* What the compiler says is about other code than the client's. */
+static void fail_overridden(struct conn *conn, uint32_t id, const struct failure *failure,
+                            const struct override_note *note)
+{
+    struct failure told = *failure;
+    char text[ERROR_TEXT];
+    snprintf(text, sizeof text, "the override %.180s: %.300s", note->file, failure->text.at);
+    told.text = text_of(text);
+    conn_fail(conn, id, &told);
+}
+
 static void on_landing(struct passenger *passenger, const struct landing *landing)
 {
     struct request *request = container_of(passenger, struct request, passenger);
-    if (landing->failure) {
+    if (landing->failure && request->note && request->note->file[0]) {
+        fail_overridden(request->conn, request->id, landing->failure, request->note);
+    } else if (landing->failure) {
         conn_fail(request->conn, request->id, landing->failure);
     } else {
-        struct kernel_answer answer = {landing->kernel, landing->outcome, landing->stored, landing->queue_ns,
-                                       landing->compile_ns};
+        struct kernel_answer answer = {landing->kernel,   landing->outcome,    landing->stored,
+                                       landing->queue_ns, landing->compile_ns, request->note};
         request_answer_kernel(request->conn, request->id, METHOD_COMPILE, request->parts, &answer);
     }
     request_destroy(request);
@@ -164,28 +178,32 @@ void requests_fail_parked(struct server *server, enum status code, const char *t
 }
 
 /* Whether the kernel is in memory; then it is the answer. */
-static bool answer_from_memory(struct conn *conn, uint32_t id, const uint8_t key[DIGEST_SIZE], struct parts parts)
+static bool answer_from_memory(struct conn *conn, uint32_t id, const uint8_t key[DIGEST_SIZE], struct parts parts,
+                               const struct override_note *note)
 {
     struct kernel_id kernel_id = {.owner = conn->uid};
     memcpy(kernel_id.key, key, sizeof kernel_id.key);
     struct held_kernel *kernel = kernel_store_find(conn->server->store, &kernel_id);
     if (!kernel)
         return false;
-    struct kernel_answer answer = {.kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored};
+    struct kernel_answer answer = {
+        .kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored, .note = note};
     conn->server->stats.hits_memory_total++;
     request_answer_kernel(conn, id, METHOD_COMPILE, parts, &answer);
     return true;
 }
 
-static void board(struct conn *conn, uint32_t id, struct plan *plan, struct parts parts)
+static void board(struct conn *conn, uint32_t id, struct plan *plan, struct parts parts, struct override_note *note)
 {
     struct error error;
     struct request *request = request_create(conn, id, METHOD_COMPILE);
     if (!request) {
         plan_destroy(plan);
+        free(note);
         return;
     }
     request->parts = parts;
+    request->note = note;
     request->passenger.on_landing = on_landing;
     request->passenger.owner = (struct queue_owner){plan->request.priority, conn->uid, conn->number};
     if (flights_board(&conn->server->flights, plan, &request->passenger, &error) < 0) {
@@ -194,15 +212,37 @@ static void board(struct conn *conn, uint32_t id, struct plan *plan, struct part
     }
 }
 
+/* Other code for the kernel, if the daemon's owner has put a file there; then the plan is settled anew, under the key
+ * of that code. */
+static int override(struct conn *conn, struct plan *plan, const struct compiler_facts *facts,
+                    struct override_note **ret, struct error *error)
+{
+    struct text label = plan->request.fusion->label;
+    struct override_note *note = calloc(1, sizeof *note);
+    if (!note)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to look for an override");
+    *ret = note;
+    note->ordinal = ordinals_of(&conn->ordinals, label, plan->key);
+    struct text text = overrides_find(conn->server->overrides, plan->key, label, note);
+    if (!text.at)
+        return 0;
+    if (plan_replace_code(plan, text, error) == 0 && plan_settle(plan, facts, error) == 0)
+        return 0;
+    return error_wrap(error, "the override %.200s", note->file);
+}
+
 static void compile(struct conn *conn, uint32_t id, struct bytes params)
 {
     struct server *server = conn->server;
     uint8_t key[DIGEST_SIZE];
     struct parts parts;
     struct plan *plan;
+    struct override_note *note = NULL;
     struct error error;
 
-    if (memo_find(&server->memo, params, key, &parts) && answer_from_memory(conn, id, key, parts))
+    /* Which key a request has depends on files, where there are overrides. */
+    if (!server->overrides && memo_find(&server->memo, params, key, &parts) &&
+        answer_from_memory(conn, id, key, parts, NULL))
         return;
     if (plan_create(params, &plan, &error) < 0) {
         conn_fail_with(conn, id, &error);
@@ -223,18 +263,24 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
     else
         error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(pool));
+    if (status == 0 && server->overrides)
+        status = override(conn, plan, facts, &note, &error);
     if (status < 0) {
         conn_fail_with(conn, id, &error);
         plan_destroy(plan);
+        free(note);
         return;
     }
     parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,
                            plan->request.with_details};
-    memo_add(&server->memo, params, plan->key, parts);
-    if (answer_from_memory(conn, id, plan->key, parts))
+    if (!server->overrides)
+        memo_add(&server->memo, params, plan->key, parts);
+    if (answer_from_memory(conn, id, plan->key, parts, note)) {
         plan_destroy(plan);
-    else
-        board(conn, id, plan, parts);
+        free(note);
+    } else {
+        board(conn, id, plan, parts, note);
+    }
 }
 
 /* ---- the entrance ---- */

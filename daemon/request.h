@@ -20,6 +20,7 @@ struct request {
     struct parts parts;
     struct passenger passenger;   /* compile */
     struct bytes params;          /* compile, while parked: an own copy */
+    struct override_note *note;   /* compile, where the daemon has overrides; else NULL */
     struct kernel_get get;        /* kernel.get, kernel.source */
     struct store_list list;       /* kernel.list */
     struct device_open open;      /* device.open */

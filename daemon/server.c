@@ -259,6 +259,8 @@ int server_run(const struct config *config, struct error *error)
     server.started_ns = uv_hrtime();
     memo_init(&server.memo, MEMO_BYTES, &server.stats);
     blob_store_init(&server.blobs, config->blob_bytes, &server.stats);
+    if (config->overrides[0] && !(server.overrides = overrides_create(config->overrides)))
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for overrides");
     if (start_parts(&server, error) < 0) {
         /* Nothing has run on the loop yet; the process is about to end with the reason. */
         return -1;
@@ -272,6 +274,7 @@ int server_run(const struct config *config, struct error *error)
     /* The end leaves nothing behind: a handle that is still open here is a bug. */
     require(uv_loop_close(&server.loop) == 0);
     memo_finish(&server.memo);
+    overrides_destroy(server.overrides);
     blob_store_finish(&server.blobs);
     msgpack_sbuffer_destroy(&server.scratch);
     listener_finish(&server.listener);

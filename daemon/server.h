@@ -12,6 +12,7 @@
 #include "daemon/kernel_store.h"
 #include "daemon/listener.h"
 #include "daemon/memo.h"
+#include "daemon/overrides.h"
 
 /* The one protocol version so far. */
 #define PROTOCOL_VERSION 1
@@ -55,8 +56,9 @@ struct server {
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;
-    msgpack_sbuffer scratch; /* one reply, while it is being written */
-    uv_idle_t spin;          /* active: the loop polls instead of sleeping */
+    struct overrides *overrides; /* NULL: there are none */
+    msgpack_sbuffer scratch;     /* one reply, while it is being written */
+    uv_idle_t spin;              /* active: the loop polls instead of sleeping */
     uint64_t spin_until_ns;
     uv_signal_t sigterm;
     uv_signal_t sigint;

@@ -92,6 +92,14 @@ void compile_print_failure(const struct fusiond_connection *connection, const st
         fputs(fusiond_failure_log(connection), stderr);
 }
 
+void compile_print_notes(const char *path, const struct fusiond_kernel *kernel)
+{
+    if (*fusiond_kernel_overridden(kernel))
+        fprintf(stderr, "%s: overridden: %s\n", path, fusiond_kernel_overridden(kernel));
+    for (size_t i = 0; i < fusiond_kernel_notes(kernel); i++)
+        fprintf(stderr, "%s: note: %s\n", path, fusiond_kernel_note(kernel, i));
+}
+
 /* ---- the verb ---- */
 
 static void print_kernel(const char *path, const struct fusiond_kernel *kernel)
@@ -122,6 +130,12 @@ static void print_json(const char *path, const struct fusiond_kernel *kernel)
 {
     fputs("{\"file\": ", stdout);
     print_json_string(path, stdout);
+    if (*fusiond_kernel_overridden(kernel)) {
+        fputs(", \"overridden\": ", stdout);
+        print_json_string(fusiond_kernel_overridden(kernel), stdout);
+    }
+    if (fusiond_kernel_ordinal(kernel))
+        printf(", \"ordinal\": %u", fusiond_kernel_ordinal(kernel));
     printf(", \"outcome\": \"%s\", \"stored\": %s, \"queue_ns\": %llu, \"compile_ns\": %llu, \"kernel\": ",
            fusiond_kernel_outcome(kernel), fusiond_kernel_stored(kernel) ? "true" : "false",
            (unsigned long long)fusiond_kernel_queue_ns(kernel), (unsigned long long)fusiond_kernel_compile_ns(kernel));
@@ -163,6 +177,7 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
             print_json(path, kernel);
         else
             print_kernel(path, kernel);
+        compile_print_notes(path, kernel);
         if (settings->log && !json && fusiond_kernel_log(kernel))
             fputs(fusiond_kernel_log(kernel), stdout);
         result = dump(connection, kernel, settings, json);

@@ -52,4 +52,7 @@ int compile_load(const char *path, const struct compile_settings *settings, stru
 /* The compiler's findings after a failed fusiond_compile, as a compiler prints them. */
 void compile_print_failure(const struct fusiond_connection *connection, const struct fusiond_fusion *fusion);
 
+/* What the answer says beside the kernel: an override, or why there is none. On stderr. */
+void compile_print_notes(const char *path, const struct fusiond_kernel *kernel);
+
 #endif

@@ -161,6 +161,7 @@ static int do_side(struct fusiond_connection *connection, const char *path, cons
 {
     if (prepare(connection, path, settings, device, side, error) < 0 || compile(connection, settings, side, error) < 0)
         return -1;
+    compile_print_notes(path, side->kernel);
     return launch(settings, side, error);
 }
 

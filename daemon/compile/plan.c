@@ -52,6 +52,17 @@ int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct er
     return 0;
 }
 
+int plan_replace_code(struct plan *plan, struct text code, struct error *error)
+{
+    char *copy = msgpack_zone_malloc(&plan->zone, code.size + 1);
+    if (!copy)
+        return no_memory(error);
+    memcpy(copy, code.at, code.size);
+    copy[code.size] = '\0';
+    plan->request.fusion->code = (struct text){copy, code.size};
+    return 0;
+}
+
 int plan_create(struct bytes params, struct plan **ret, struct error *error)
 {
     struct plan *plan = calloc(1, sizeof *plan);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/fusiond.h"
+#include "tests/integration/client/files.h"
 #include "tests/integration/client/program.h"
 #include "tests/support/daemon_process.h"
 
@@ -45,33 +46,6 @@ TestSuite(dump_nvrtc, .init = setup_nvrtc, .fini = teardown);
 
 /* ---- files ---- */
 
-static void write_file(const char *path, const char *text, mode_t mode)
-{
-    FILE *out = fopen(path, "w");
-    cr_assert_not_null(out, "%s", path);
-    fputs(text, out);
-    fclose(out);
-    chmod(path, mode);
-}
-
-/* A whole file, to be freed; NULL: there is none. */
-static char *read_file(const char *path, size_t *ret_size)
-{
-    FILE *in = fopen(path, "r");
-    char *text = NULL;
-    size_t size = 0;
-    if (!in)
-        return NULL;
-    FILE *out = open_memstream(&text, &size);
-    for (int c = fgetc(in); c != EOF; c = fgetc(in))
-        fputc(c, out);
-    fclose(out);
-    fclose(in);
-    if (ret_size)
-        *ret_size = size;
-    return text;
-}
-
 /* The only kernel's key, by its label. */
 static void only_key(const char *label, char ret[65])
 {
@@ -88,7 +62,7 @@ static char *part(const char *label, const char *key, const char *ending)
 {
     char path[512];
     snprintf(path, sizeof path, "%s/%s.%.12s%s", folder, label, key, ending);
-    return read_file(path, NULL);
+    return file_read(path);
 }
 
 static void expect_part(const char *label, const char *key, const char *ending, const char *words)
@@ -106,7 +80,7 @@ static void put_disassembler(const char *script)
     snprintf(bin, sizeof bin, "%s/bin", the_daemon.directory);
     mkdir(bin, 0700);
     snprintf(tool, sizeof tool, "%s/nvdisasm", bin);
-    write_file(tool, script, 0700);
+    file_write(tool, script, 0700);
     snprintf(path, sizeof path, "%s:/usr/bin:/bin", bin);
     setenv("PATH", path, 1);
 }
@@ -120,7 +94,7 @@ Test(dump_nvrtc, B8_1_every_part_of_a_kernel_becomes_a_file)
     RUN("compile", FUSION("row_softmax"), "-t", "sm_90a", "--dump", folder);
     expect_status(0);
     only_key("row_softmax", key);
-    char *sent = read_file(FUSIONS_PATH "/row_softmax/row_softmax.cu", NULL);
+    char *sent = file_read(FUSIONS_PATH "/row_softmax/row_softmax.cu");
     char *code = part("row_softmax", key, ".cu");
     cr_assert_str_eq(code, sent, "the code is the client's");
     expect_part("row_softmax", key, ".full.cu", "struct Tensor");
@@ -149,7 +123,7 @@ Test(dump_nvrtc, B8_1_the_dumped_source_compiles_to_the_same_code)
         "{\"label\": \"again\", \"code\": \"row_softmax.%.12s.full.cu\", \"structured\": true,"
         " \"entries\": [\"fusiond::row_softmax\"], \"side_effects_only\": true, \"compile\": {\"block_size\": 256}}",
         key);
-    write_file(json, text, 0600);
+    file_write(json, text, 0600);
     RUN("compile", json, "-t", "sm_90a", "--dump", folder, "--what", "ptx");
     expect_status(0);
     only_key("again", again);
@@ -197,7 +171,7 @@ Test(dump_nvrtc, B8_1_kernels_of_a_label_after_a_restart)
     for (size_t i = 0; i < 2; i++) {
         json_t *files = json_object_get(json_array_get(rows, i), "files");
         cr_assert_eq(json_object_size(files), 3, "%s", output.out);
-        char *source = read_file(json_string_value(json_object_get(files, "source")), NULL);
+        char *source = file_read(json_string_value(json_object_get(files, "source")));
         cr_assert_not_null(source);
         cr_assert(strstr(source, "struct Tensor"));
         free(source);
@@ -220,7 +194,7 @@ Test(dump, B8_1_files_that_exist_stay_unless_forced)
     expect_part("row_softmax", key, ".so", "\177ELF");
     expect_part("row_softmax", key, ".full.cu", "FUSIOND_HOST_ENTRY");
     snprintf(path, sizeof path, "%s/row_softmax.%.12s.cu", folder, key);
-    write_file(path, "mine", 0600);
+    file_write(path, "mine", 0600);
     RUN("dump", key, "--to", folder, "--what", "code");
     expect_status(1);
     expect_err("--force");
@@ -228,7 +202,7 @@ Test(dump, B8_1_files_that_exist_stay_unless_forced)
     /* Nor is a link followed: what it points to is not the dump's. */
     char other[256];
     snprintf(other, sizeof other, "%s/other", folder);
-    write_file(other, "not to be touched", 0600);
+    file_write(other, "not to be touched", 0600);
     unlink(path);
     cr_assert_eq(symlink(other, path), 0);
     RUN("dump", key, "--to", folder, "--what", "code");
@@ -236,7 +210,7 @@ Test(dump, B8_1_files_that_exist_stay_unless_forced)
     RUN("dump", key, "--to", folder, "--what", "code", "--force");
     expect_status(0);
     expect_part("row_softmax", key, ".cu", "__global__ void row_softmax");
-    char *kept = read_file(other, NULL);
+    char *kept = file_read(other);
     cr_assert_str_eq(kept, "not to be touched");
     free(kept);
 }
@@ -248,7 +222,7 @@ Test(dump, B8_1_to_the_standard_output)
     only_key("transpose", key);
     RUN("dump", key, "--to", "-", "--what", "code");
     expect_status(0);
-    char *sent = read_file(FUSIONS_PATH "/transpose/transpose.cu", NULL);
+    char *sent = file_read(FUSIONS_PATH "/transpose/transpose.cu");
     cr_assert_str_eq(output.out, sent);
     free(sent);
     RUN("dump", key, "--to", "-", "--what", "args,code");
