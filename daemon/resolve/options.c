@@ -101,6 +101,13 @@ static bool choose_opt_level(const struct settings *settings, size_t i, struct v
     return i == 0 && compile->has_opt_level && !is_default && !compile->debug;
 }
 
+static bool choose_quick(const struct settings *settings, size_t i, struct value *ret)
+{
+    const char *word = quick_level_word((int)settings->compile->quick);
+    *ret = (struct value){.text = word ? (struct text){word, strlen(word)} : TEXT_OF("")};
+    return i == 0 && word;
+}
+
 static bool choose_max_registers(const struct settings *settings, size_t i, struct value *ret)
 {
     *ret = (struct value){.numeric = true, .number = settings->max_registers};
@@ -175,6 +182,10 @@ int options_check(const struct compile_options *compile, msgpack_zone *zone, str
         return error_set(error, STATUS_INVALID_OPTION,
                          "fusion.compile.opt_level: is %llu, but with compile.debug the assembler takes only 0",
                          (unsigned long long)compile->opt_level);
+    if (compile->debug && compile->quick)
+        return error_set(error, STATUS_INVALID_OPTION,
+                         "fusion.compile.quick: is \"%s\", but with compile.debug nothing is optimised anyway",
+                         quick_level_word((int)compile->quick));
     if (compile->has_max_registers && (compile->max_registers < 1 || compile->max_registers > REGISTER_MAX))
         return error_set(error, STATUS_INVALID_OPTION, "fusion.compile.max_registers: is %llu; the limits are 1 and %u",
                          (unsigned long long)compile->max_registers, REGISTER_MAX);

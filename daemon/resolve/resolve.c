@@ -61,6 +61,11 @@ static int warn_options(const struct step *step, struct resolved *ret, struct er
                     "compile.opt_level %u is below the default of %u; the kernel will be slower",
                     (unsigned)compile->opt_level, fast))
         return -1;
+    if (compile->quick && !compile->no_fmad && step->target.image_kind != IMAGE_KIND_SHARED_OBJECT &&
+        zone_format(step->zone, next_warning(ret), error,
+                    "compile.quick %s fuses products and sums otherwise: last bits can differ from full optimisation's",
+                    quick_level_word((int)compile->quick)))
+        return -1;
     return 0;
 }
 
@@ -75,6 +80,7 @@ static int warn_host(const struct step *step, struct resolved *ret, struct error
     } options[] = {
         {compile->has_max_registers, "max_registers", "a CPU's registers are its own affair"},
         {compile->fast_math, "fast_math", "its mathematics has one form"},
+        {compile->quick != 0, "quick", "it has no such level"},
         {compile->toolkit_headers, "toolkit_headers", "programs see no header of the machine there"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {

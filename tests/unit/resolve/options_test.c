@@ -48,6 +48,7 @@ static void ask_for_everything(struct request *request)
 {
     request->compile = (struct compile_options){
         .no_fmad = true,
+        .quick = QUICK_LEVEL_MID,
         .fast_math = true,
         .line_info = true,
         .asserts = true,
@@ -66,10 +67,11 @@ Test(options, B2_1_canonical_order)
     ask_for_everything(&request);
     expect_line(&request, "sm_100f", 80,
                 "--std=c++17 --diag-suppress=177 --gpu-architecture=sm_100f -default-device --fmad=false "
-                "--use_fast_math -lineinfo --ptxas-options=--verbose --ptxas-options=-O1 --maxrregcount=80 "
-                "-DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1 --no-cache",
+                "--use_fast_math -lineinfo --ptxas-options=--verbose --ptxas-options=-O1 --Ofast-compile=mid "
+                "--maxrregcount=80 -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1 --no-cache",
                 "--std=c++17 --gpu-architecture=sm_100f -default-device --fmad=false --use_fast_math -lineinfo "
-                "--ptxas-options=-O1 --maxrregcount=80 -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1");
+                "--ptxas-options=-O1 --Ofast-compile=mid --maxrregcount=80 -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 "
+                "-DFAST=1");
     request_finish(&request);
 }
 
@@ -80,9 +82,10 @@ Test(options, B2_3_ptx_leaves_limits_to_the_loader)
     ask_for_everything(&request);
     expect_line(&request, "compute_80", 80,
                 "--std=c++17 --diag-suppress=177 --gpu-architecture=compute_80 -default-device --fmad=false "
-                "--use_fast_math -lineinfo -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1 --no-cache",
+                "--use_fast_math -lineinfo --Ofast-compile=mid -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1 "
+                "--no-cache",
                 "--std=c++17 --gpu-architecture=compute_80 -default-device --fmad=false --use_fast_math -lineinfo "
-                "-DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1");
+                "--Ofast-compile=mid -DFUSIOND_NO_MAGIC_ZERO -DWIDTH=4 -DFAST=1");
     request_finish(&request);
 }
 
@@ -127,6 +130,23 @@ Test(options, B2_1_first_nvrtc_of_a_row)
         write_line(&request, "sm_75", 0, false, text);
         cr_expect_eq(strstr(text, "--no-cache") != NULL, cases[i].has, "NVRTC %u.%u: %s", cases[i].major,
                      cases[i].minor, text);
+        request_finish(&request);
+    }
+}
+
+Test(options, P8_quick_levels)
+{
+    for (unsigned level = QUICK_LEVEL_MIN; level <= QUICK_LEVEL_MAX; level++) {
+        struct request request;
+        char text[1024], wanted[64];
+        request_init(&request);
+        request.compile.quick = level;
+        snprintf(wanted, sizeof wanted, " --Ofast-compile=%s ", quick_level_word((int)level));
+        write_line(&request, "sm_90", 0, false, text);
+        cr_expect(strstr(text, wanted), "%s", text);
+        request.facts = facts_of(12, 8);
+        write_line(&request, "sm_90", 0, false, text);
+        cr_expect(!strstr(text, "Ofast"), "%s", text);
         request_finish(&request);
     }
 }
@@ -340,6 +360,7 @@ Test(options, B2_1_out_of_range)
         {{.has_opt_level = true, .opt_level = 5}, "compile.opt_level: is 5; the limits are 0 and 4"},
         {{.has_opt_level = true, .opt_level = 0xffffffffu}, "is 4294967295; the limits are 0 and 4"},
         {{.has_opt_level = true, .opt_level = 3, .debug = true}, "compile.opt_level: is 3"},
+        {{.quick = QUICK_LEVEL_MIN, .debug = true}, "compile.quick: is \"min\""},
         {{.has_max_registers = true, .max_registers = 0}, "compile.max_registers: is 0; the limits are 1 and 255"},
         {{.has_max_registers = true, .max_registers = 256}, "compile.max_registers: is 256; the limits are 1 and 255"},
     };

@@ -141,6 +141,17 @@ Test(resolve, B2_1_warnings_of_options)
     request_finish(&request);
 }
 
+Test(resolve, P8_quick_compiles_may_change_bits)
+{
+    struct request request;
+    request_init(&request);
+    request.compile.quick = QUICK_LEVEL_MID;
+    expect_warning(&request, "compile.quick mid fuses products and sums otherwise");
+    request.compile.no_fmad = true;
+    expect_warning(&request, NULL);
+    request_finish(&request);
+}
+
 Test(resolve, B2_3_launch_bounds_override_the_limit)
 {
     struct request request;
