@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "proto/envelope.h"
 #include "proto/limits.h"
 
 void channel_init(struct channel *channel, int fd)
@@ -52,4 +53,18 @@ int channel_write(struct channel *channel, const void *bytes, size_t size, struc
         size -= (size_t)n;
     }
     return 0;
+}
+
+int channel_write_message(struct channel *channel, const struct message_type *type, const void *message,
+                          struct error *error)
+{
+    msgpack_sbuffer out;
+    msgpack_sbuffer_init(&out);
+    int result = envelope_write_message(&out, type, message);
+    if (result == 0)
+        result = channel_write(channel, out.data, out.size, error);
+    else
+        error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a %s", type->name);
+    msgpack_sbuffer_destroy(&out);
+    return result;
 }

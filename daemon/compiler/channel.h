@@ -7,6 +7,7 @@
 
 #include "proto/error.h"
 #include "proto/frame.h"
+#include "proto/message.h"
 
 /* Does not own the descriptor. */
 struct channel {
@@ -23,5 +24,9 @@ int channel_read(struct channel *channel, const uint8_t **ret_payload, size_t *r
 
 /* Send bytes that already are whole frames. */
 int channel_write(struct channel *channel, const void *bytes, size_t size, struct error *error);
+
+/* Pack and send one message of the worker channel. */
+int channel_write_message(struct channel *channel, const struct message_type *type, const void *message,
+                          struct error *error);
 
 #endif

@@ -24,6 +24,7 @@
 #include "daemon/compiler/nvrtc.h"
 #include "daemon/compiler/toolkit.h"
 #include "daemon/compiler/worker.h"
+#include "daemon/compiler/zygote.h"
 #include "daemon/sandbox/sandbox.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
@@ -42,6 +43,7 @@ struct options {
     const char *toolkit_include;
     const char *host_cc; /* NULL: NVRTC */
     const char *work_dir;
+    bool zygote; /* work_dir is then for its header */
 };
 
 /* What compiles. */
@@ -76,6 +78,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
         {"host-cc", required_argument, NULL, 'c'},
         {"work-dir", required_argument, NULL, 'w'},
         {"probe", no_argument, NULL, 'p'},
+        {"zygote", no_argument, NULL, 'z'},
         {0},
     };
     struct options options = {.fd = -1};
@@ -101,28 +104,17 @@ static int parse_options(int argc, char **argv, struct options *ret)
             options.work_dir = optarg;
         } else if (letter == 'p') {
             options.probe = true;
+        } else if (letter == 'z') {
+            options.zygote = true;
         } else {
             return -1;
         }
     }
-    if (options.fd < 0 || optind != argc || !options.host_cc != !options.work_dir)
+    if (options.fd < 0 || optind != argc || (options.host_cc || options.zygote) != !!options.work_dir ||
+        (options.zygote && (options.host_cc || options.probe)))
         return -1;
     *ret = options;
     return 0;
-}
-
-static int send_message(struct channel *channel, const struct message_type *type, const void *message,
-                        struct error *error)
-{
-    msgpack_sbuffer out;
-    msgpack_sbuffer_init(&out);
-    int result = envelope_write_message(&out, type, message);
-    if (result == 0)
-        result = channel_write(channel, out.data, out.size, error);
-    else
-        error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a %s", type->name);
-    msgpack_sbuffer_destroy(&out);
-    return result;
 }
 
 static int send_ready(struct channel *channel, const struct back_end *back_end, enum sandbox sandbox, bool probe,
@@ -148,7 +140,7 @@ static int send_ready(struct channel *channel, const struct back_end *back_end, 
         memcpy(ready.build, back_end->build, DIGEST_SIZE);
         ready.has_build = true;
     }
-    return send_message(channel, &worker_ready_type, &ready, error);
+    return channel_write_message(channel, &worker_ready_type, &ready, error);
 }
 
 /* The parent is told in words; it need not read stderr for this. */
@@ -157,7 +149,7 @@ static int refuse(struct channel *channel, const struct error *why)
     struct error error;
     struct worker_ready ready = {.protocol = WORKER_PROTOCOL, .has_protocol = true, .error = text_of(why->text)};
     complain(why);
-    if (send_message(channel, &worker_ready_type, &ready, &error) < 0)
+    if (channel_write_message(channel, &worker_ready_type, &ready, &error) < 0)
         complain(&error);
     return WORKER_EXIT_NO_COMPILER;
 }
@@ -193,7 +185,7 @@ static int serve(struct channel *channel, const struct back_end *back_end, const
         code = WORKER_EXIT_CHANNEL;
     else if (back_end->run(back_end->compiler, &job, &zone, &result, &error) < 0)
         code = error.code == STATUS_SYSTEM ? WORKER_EXIT_SYSTEM : WORKER_EXIT_MEMORY;
-    else if (send_message(channel, &worker_result_type, &result, &error) < 0)
+    else if (channel_write_message(channel, &worker_result_type, &result, &error) < 0)
         code = WORKER_EXIT_CHANNEL;
     if (code != -1)
         complain(&error);
@@ -312,6 +304,12 @@ static int run(struct channel *channel, const struct options *options)
     enum sandbox sandbox;
     if ((options->host_cc ? open_host_cc(options, &back_end, &error) : open_nvrtc(options, &back_end, &error)) < 0)
         return refuse(channel, &error);
+    if (options->zygote)
+        return zygote_run(channel, &(struct zygote_compiler){.nvrtc = back_end.compiler,
+                                                             .toolkit = back_end.toolkit,
+                                                             .headers = back_end.headers,
+                                                             .identity = back_end.identity,
+                                                             .folder = options->work_dir});
     if (options->host_cc)
         sandbox = host_cc_enter_sandbox(back_end.compiler);
     else if (options->toolkit)
@@ -344,6 +342,7 @@ int main(int argc, char **argv)
     if (parse_options(argc, argv, &options) < 0) {
         fprintf(stderr, "usage: fusiond-compiler --fd N [--nvrtc FILE] [--nvrtc-dir FOLDER]... [--probe]\n"
                         "                        [--toolkit-headers [--toolkit-include FOLDER[:FOLDER]...]]\n"
+                        "       fusiond-compiler --fd N [--nvrtc …] [--toolkit-headers …] --zygote --work-dir FOLDER\n"
                         "       fusiond-compiler --fd N --host-cc PROGRAM --work-dir FOLDER [--probe]\n"
                         "A part of fusiond, which starts it; N is a connected Unix stream socket.\n");
         _exit(WORKER_EXIT_USAGE);

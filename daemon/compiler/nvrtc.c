@@ -91,6 +91,8 @@ static int bind_symbols(struct nvrtc *nvrtc, void *library, struct error *error)
     if (nvrtc->result_name == NULL && missing == NULL)
         missing = "nvrtcGetErrorString";
 
+    *(void **)&nvrtc->set_pch_heap = dlsym(library, "nvrtcSetPCHHeapSize");
+
     struct link_map *map = NULL;
     const char *name = dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "the library";
     if (missing != NULL)

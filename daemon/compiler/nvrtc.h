@@ -25,6 +25,7 @@ struct nvrtc {
 #include "daemon/compiler/nvrtc.def"
 #undef NVRTC
     const char *(*result_name)(int result);
+    int (*set_pch_heap)(size_t size); /* NULL before 12.8 */
     int major, minor;
     int archs[NVRTC_MAX_ARCHS];
     size_t n_archs;

@@ -15,6 +15,7 @@ enum worker_exit {
     WORKER_EXIT_ORPHAN = 6,      /* the parent was gone before the worker started */
     WORKER_EXIT_SYSTEM = 7,      /* the machine failed it: a full disk, a program that cannot be started */
     WORKER_EXIT_REPLACED = 8,    /* the toolkit's headers are not those that it started with */
+    WORKER_EXIT_NO_PCH = 9,      /* a zygote's child: the compiler did not use the precompiled header */
 };
 
 /* The last line on stderr before the worker dies of SIGSEGV or SIGBUS. Memory that runs out inside NVRTC ends in

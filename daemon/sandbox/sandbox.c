@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/sandbox/gate.h"
 #include "daemon/sandbox/under_asan.h"
 
 enum { CHANNEL = 3 };
@@ -109,8 +110,8 @@ void sandbox_limits(enum sandbox_profile profile)
     if (!UNDER_ASAN)
         limit(RLIMIT_AS, SANDBOX_MEMORY, SANDBOX_MEMORY);
     /* Headers that include each other are open together. */
-    rlim_t files = profile == SANDBOX_TOOLKIT ? 256 : profile == SANDBOX_HOST_CC ? 64 : 16;
-    rlim_t bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : 0;
+    rlim_t files = profile == SANDBOX_TOOLKIT || profile == SANDBOX_ZYGOTE ? 256 : profile == SANDBOX_HOST_CC ? 64 : 16;
+    rlim_t bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : profile == SANDBOX_ZYGOTE ? SANDBOX_PCH_HEAP : 0;
     limit(RLIMIT_NOFILE, files, files);
     limit(RLIMIT_FSIZE, bytes, bytes);
     limit(RLIMIT_STACK, SANDBOX_STACK, SANDBOX_STACK);
@@ -219,7 +220,6 @@ int sandbox_landlock(const struct sandbox_paths *paths)
 /* Calls of which a compiler needs only some arguments. */
 static int add_conditional(scmp_filter_ctx filter)
 {
-    const uint64_t self = (uint64_t)getpid();
     const uint64_t thread = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
     const uint64_t namespaces =
         CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
@@ -239,9 +239,13 @@ static int add_conditional(scmp_filter_ctx filter)
                                SCMP_A1(SCMP_CMP_EQ, RLIMIT_STACK));
     failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
                                SCMP_A1(SCMP_CMP_EQ, RLIMIT_CPU));
-    /* abort(). */
-    failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, self));
     return failed;
+}
+
+/* A signal for the process itself: abort(). */
+static int add_abort(scmp_filter_ctx filter)
+{
+    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
 }
 
 /* Opening to read, and nothing else. */
@@ -258,9 +262,31 @@ static int add_reading(scmp_filter_ctx filter)
 /* Processes are threads' containers here: a new one would be a process. */
 static int add_threads(scmp_filter_ctx filter)
 {
-    return seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                            SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)) |
-           seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)getpid()));
+    return add_abort(filter) | seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                                                SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+}
+
+/* What takes a path, where a gate looks at the path. */
+static int add_gated(scmp_filter_ctx filter, int call)
+{
+    if (call != SCMP_SYS(openat) && call != SCMP_SYS(newfstatat) && call != SCMP_SYS(faccessat) &&
+        call != SCMP_SYS(unlinkat))
+        return seccomp_rule_add(filter, SCMP_ACT_TRAP, call, 0);
+    return seccomp_rule_add(filter, SCMP_ACT_TRAP, call, 1, SCMP_A5(SCMP_CMP_NE, gate_secret())) |
+           seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A5(SCMP_CMP_EQ, gate_secret()));
+}
+
+/* What a zygote needs to fork children that shut themselves in further. */
+static int add_forking(scmp_filter_ctx filter)
+{
+    const uint64_t others = CLONE_VM | CLONE_VFORK | CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
+                            CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+    static const int options[] = {PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_GET_SECCOMP};
+    int failed = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, others, 0));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        failed |=
+            seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, (uint64_t)options[i]));
+    return failed;
 }
 
 #define ALLOW(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(name), 0);
@@ -269,7 +295,7 @@ static int add_threads(scmp_filter_ctx filter)
 
 static int add_compiler(scmp_filter_ctx filter)
 {
-    int failed = add_conditional(filter);
+    int failed = add_conditional(filter) | add_abort(filter);
 #include "daemon/sandbox/compiler.def"
 #include "daemon/sandbox/no_files.def"
     return failed;
@@ -277,7 +303,7 @@ static int add_compiler(scmp_filter_ctx filter)
 
 static int add_toolkit(scmp_filter_ctx filter)
 {
-    int failed = add_conditional(filter) | add_reading(filter);
+    int failed = add_conditional(filter) | add_abort(filter) | add_reading(filter);
 #include "daemon/sandbox/compiler.def"
 #include "daemon/sandbox/toolkit.def"
     return failed;
@@ -304,24 +330,61 @@ static int add_forbidden(scmp_filter_ctx filter)
     return failed;
 }
 
+#undef HIDE
+#define HIDE(name) failed |= add_gated(filter, SCMP_SYS(name));
+
+static int add_zygote(scmp_filter_ctx filter)
+{
+    int failed = add_conditional(filter) | add_forking(filter);
+#include "daemon/sandbox/compiler.def"
+#include "daemon/sandbox/no_files.def"
+#include "daemon/sandbox/zygote.def"
+    /* abort() in a child, which narrows it to itself. */
+    ALLOW(tgkill)
+    /* To see whether the toolkit's headers have changed. */
+    ALLOW(getdents64)
+    ALLOW(fcntl)
+    return failed;
+}
+
 #undef ALLOW
 #undef HIDE
+
+/* On top of the zygote's list, which still holds: only what that has and a child must not. */
+#define ALLOW(name) failed |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(name), 0);
+
+static int add_zygote_child(scmp_filter_ctx filter)
+{
+    int failed =
+        seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(clone), 1,
+                         SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)) |
+        seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_NE, (uint64_t)getpid())) |
+        seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(prctl), 0);
+#include "daemon/sandbox/zygote.def"
+    return failed;
+}
+
+#undef ALLOW
 #undef KILL
 
 int sandbox_seccomp(enum sandbox_profile profile)
 {
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+    static int (*const profiles[])(scmp_filter_ctx filter) = {
+        [SANDBOX_COMPILER] = add_compiler, [SANDBOX_TOOLKIT] = add_toolkit,
+        [SANDBOX_ZYGOTE] = add_zygote,     [SANDBOX_ZYGOTE_CHILD] = add_zygote_child,
+        [SANDBOX_HOST_CC] = add_host_cc,   [SANDBOX_HOST_EXECUTOR] = add_host_executor,
+    };
+    bool is_second = profile == SANDBOX_ZYGOTE_CHILD;
+    scmp_filter_ctx filter = seccomp_init(is_second ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ENOSYS));
     int failed = filter == NULL;
     if (failed)
         return -1;
     /* All threads; a tree of comparisons instead of a chain, where the library can. */
     failed |= seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    failed |= add_forbidden(filter);
-    failed |= profile == SANDBOX_COMPILER  ? add_compiler(filter)
-              : profile == SANDBOX_TOOLKIT ? add_toolkit(filter)
-              : profile == SANDBOX_HOST_CC ? add_host_cc(filter)
-                                           : add_host_executor(filter);
+    if (!is_second)
+        failed |= add_forbidden(filter);
+    failed |= profiles[profile](filter);
     if (!failed)
         failed = seccomp_load(filter);
     seccomp_release(filter);

@@ -11,6 +11,8 @@
 #define SANDBOX_STACK (64ull << 20)
 /* What one file of the C++ compiler may hold: an image, or its log. */
 #define SANDBOX_FILE (64ull << 20)
+/* The memory that NVRTC keeps for what it makes of precompiled headers, all of which may become a file. */
+#define SANDBOX_PCH_HEAP (1ull << 30)
 /* CPU time of one compile: the longest deadline that a request may set. Deadlines are the parent's; this one is for a
  * worker whose parent has stopped looking. */
 #define SANDBOX_CPU_S (LIMIT_DEADLINE_MS / 1000)
@@ -28,6 +30,8 @@ int sandbox_prepare(int *fd, struct error *error);
 enum sandbox_profile {
     SANDBOX_COMPILER,      /* NVRTC is loaded; no file any more */
     SANDBOX_TOOLKIT,       /* the same, but files below paths->read can be read */
+    SANDBOX_ZYGOTE,        /* NVRTC is loaded; files below paths->read and paths->work, by the gate (gate.h); forks */
+    SANDBOX_ZYGOTE_CHILD,  /* on top of SANDBOX_ZYGOTE, for sandbox_seccomp(): forks no more */
     SANDBOX_HOST_CC,       /* runs the system's C++ compiler on files */
     SANDBOX_HOST_EXECUTOR, /* runs native kernels; loads them from memfds */
 };
@@ -54,7 +58,7 @@ bool sandbox_has_landlock(void);
 
 /* Deny every right on files that this kernel's Landlock knows, but for those on `paths`. -1 when it has none. */
 int sandbox_landlock(const struct sandbox_paths *paths);
-/* Load the profile's list. -1 when it cannot be. */
+/* Load the profile's list. -1 when it cannot be. One with a gate needs gate_install() before. */
 int sandbox_seccomp(enum sandbox_profile profile);
 void sandbox_limits(enum sandbox_profile profile);
 

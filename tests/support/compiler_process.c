@@ -124,8 +124,7 @@ int compiler_process_write(struct compiler_process *process, const void *bytes, 
     return 0;
 }
 
-int compiler_process_compile(struct compiler_process *process, const struct worker_job *job, msgpack_zone *zone,
-                             struct worker_result *ret, struct error *error)
+int compiler_process_send(struct compiler_process *process, const struct worker_job *job)
 {
     msgpack_sbuffer out;
     msgpack_sbuffer_init(&out);
@@ -133,7 +132,13 @@ int compiler_process_compile(struct compiler_process *process, const struct work
     if (!failed)
         failed = compiler_process_write(process, out.data, out.size);
     msgpack_sbuffer_destroy(&out);
-    if (failed)
+    return failed ? -1 : 0;
+}
+
+int compiler_process_compile(struct compiler_process *process, const struct worker_job *job, msgpack_zone *zone,
+                             struct worker_result *ret, struct error *error)
+{
+    if (compiler_process_send(process, job) < 0)
         return error_set_errno(error, STATUS_SYSTEM, errno, "sending a job");
     return compiler_process_read(process, &worker_result_type, zone, ret, error);
 }

@@ -28,6 +28,8 @@ int compiler_process_read(struct compiler_process *process, const struct message
                           void *ret, struct error *error);
 /* Send raw bytes; -1 when the worker does not take them. */
 int compiler_process_write(struct compiler_process *process, const void *bytes, size_t size);
+/* Send a job; -1 when the worker does not take it. */
+int compiler_process_send(struct compiler_process *process, const struct worker_job *job);
 /* Send a job and wait for its result. */
 int compiler_process_compile(struct compiler_process *process, const struct worker_job *job, msgpack_zone *zone,
                              struct worker_result *ret, struct error *error);
