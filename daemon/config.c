@@ -17,6 +17,8 @@
 #define CACHE_LAYOUT "v1"
 /* The least memory that a compile is sure to need, by which workers are counted. */
 #define WORKER_BYTES (1ull << 30)
+/* More jobs than this could not be kept in order in a reasonable time. */
+#define MAX_QUEUE_JOBS 10000000
 
 static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "Compiles GPU kernels for the processes of this node, once, and keeps them.\n"
@@ -38,6 +40,10 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --workers N          compile at most N programs at once (default: cores)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
                             "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
+                            "  --queue-jobs N       at most N compiles wait (default 100000); one more is BUSY\n"
+                            "  --queue-jobs-per-user N     of one user (default 50000)\n"
+                            "  --queue-bytes SIZE   at most so many bytes wait (default 1G); more are BUSY\n"
+                            "  --queue-bytes-per-user SIZE of one user (default 512M)\n"
                             "  --spin-us N          after a request, poll for the next one for N us before sleeping:\n"
                             "                       faster answers for a busy core (default 0, at most 1000)\n"
                             "  --host-threads N     run kernels of the host device on N threads (default: cores)\n"
@@ -61,6 +67,10 @@ enum {
     OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_DEADLINE,
+    OPTION_QUEUE_JOBS,
+    OPTION_QUEUE_JOBS_PER_USER,
+    OPTION_QUEUE_BYTES,
+    OPTION_QUEUE_BYTES_PER_USER,
     OPTION_SPIN,
     OPTION_HOST_THREADS,
     OPTION_EXECUTOR_IDLE,
@@ -84,6 +94,10 @@ static const struct option options[] = {
     {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"deadline-ms", required_argument, NULL, OPTION_DEADLINE},
+    {"queue-jobs", required_argument, NULL, OPTION_QUEUE_JOBS},
+    {"queue-jobs-per-user", required_argument, NULL, OPTION_QUEUE_JOBS_PER_USER},
+    {"queue-bytes", required_argument, NULL, OPTION_QUEUE_BYTES},
+    {"queue-bytes-per-user", required_argument, NULL, OPTION_QUEUE_BYTES_PER_USER},
     {"spin-us", required_argument, NULL, OPTION_SPIN},
     {"host-threads", required_argument, NULL, OPTION_HOST_THREADS},
     {"executor-idle-ms", required_argument, NULL, OPTION_EXECUTOR_IDLE},
@@ -290,6 +304,14 @@ static int read_option(struct config *config, int option, const char *value, str
         return set_size("--memory", value, &config->memory_bytes, error);
     case OPTION_DEADLINE:
         return set_number("--deadline-ms", value, 1, LIMIT_DEADLINE_MS, &config->deadline_ms, error);
+    case OPTION_QUEUE_JOBS:
+        return set_number("--queue-jobs", value, 1, MAX_QUEUE_JOBS, &config->queue_jobs, error);
+    case OPTION_QUEUE_JOBS_PER_USER:
+        return set_number("--queue-jobs-per-user", value, 1, MAX_QUEUE_JOBS, &config->queue_jobs_per_user, error);
+    case OPTION_QUEUE_BYTES:
+        return set_size("--queue-bytes", value, &config->queue_bytes, error);
+    case OPTION_QUEUE_BYTES_PER_USER:
+        return set_size("--queue-bytes-per-user", value, &config->queue_bytes_per_user, error);
     case OPTION_SPIN:
         return set_number("--spin-us", value, 0, 1000, &config->spin_us, error);
     case OPTION_HOST_THREADS:
@@ -348,7 +370,10 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
                               .blob_bytes = 256u << 20,
                               .deadline_ms = 60000,
                               .executor_idle_ms = 60000,
-                              .max_queue = 100000};
+                              .queue_jobs = 100000,
+                              .queue_jobs_per_user = 50000,
+                              .queue_bytes = 1u << 30,
+                              .queue_bytes_per_user = 512u << 20};
     config->max_workers = default_workers();
     default_cache(config);
     default_program("fusiond-compiler", "compiler/", config->compiler);
@@ -384,6 +409,10 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);
+    fprintf(out, "queue-jobs = %llu\n", (unsigned long long)config->queue_jobs);
+    fprintf(out, "queue-jobs-per-user = %llu\n", (unsigned long long)config->queue_jobs_per_user);
+    fprintf(out, "queue-bytes = %llu bytes\n", (unsigned long long)config->queue_bytes);
+    fprintf(out, "queue-bytes-per-user = %llu bytes\n", (unsigned long long)config->queue_bytes_per_user);
     fprintf(out, "spin-us = %llu\n", (unsigned long long)config->spin_us);
     if (config->host_threads)
         fprintf(out, "host-threads = %u\n", config->host_threads);

@@ -27,10 +27,11 @@ struct config {
     uint64_t memory_bytes;
     uint64_t blob_bytes;
     uint64_t deadline_ms;
-    uint64_t spin_us;          /* how long the loop polls for the next request before it sleeps */
-    unsigned host_threads;     /* of the host device; 0: as many as it may use */
-    uint64_t executor_idle_ms; /* how long an executor without a client is kept */
-    size_t max_queue;
+    uint64_t spin_us;                         /* how long the loop polls for the next request before it sleeps */
+    unsigned host_threads;                    /* of the host device; 0: as many as it may use */
+    uint64_t executor_idle_ms;                /* how long an executor without a client is kept */
+    uint64_t queue_jobs, queue_jobs_per_user; /* compiles that may wait */
+    uint64_t queue_bytes, queue_bytes_per_user;
     bool no_database;
 };
 

@@ -201,7 +201,8 @@ static int start_parts(struct server *server, struct error *error)
         .work_dir = config->no_database ? "/tmp" : config->cache_dir,
         .max_workers = config->max_workers,
         .deadline_ms = config->deadline_ms,
-        .max_queue = config->max_queue,
+        .queue = {.user = {config->queue_jobs_per_user, config->queue_bytes_per_user},
+                  .all = {config->queue_jobs, config->queue_bytes}},
         .stats = &server->stats,
     };
     if (listener_open(&server->listener, &server->loop, config->socket, store.directory, on_accept, on_refuse, error) <

@@ -187,8 +187,12 @@ static void compile(struct flight *flight)
         return;
     }
     flight->state = FLIGHT_COMPILING;
-    if (submit(flight, pool, &error) < 0)
-        land_with_error(flight, &error);
+    if (submit(flight, pool, &error) < 0) {
+        struct failure failure = failure_of(&error);
+        failure.has_retry_after_ms = error.code == STATUS_BUSY;
+        failure.retry_after_ms = failure.has_retry_after_ms ? pool_retry_ms(pool) : 0;
+        land_with_failure(flight, &failure);
+    }
 }
 
 static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel)

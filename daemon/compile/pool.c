@@ -25,6 +25,10 @@
 #define PROBE_BACKOFF_MS 1000ull
 #define MAX_PROBE_BACKOFF_MS 60000
 #define MAX_ARGS 40
+/* Who is told BUSY comes back when that many jobs have left the queue, within reason. */
+#define RETRY_JOBS 10
+#define MIN_RETRY_MS 100
+#define MAX_RETRY_MS 30000
 
 #define REPLACED "the compiler library was replaced; try again"
 
@@ -501,6 +505,15 @@ enum sandbox pool_sandbox(const struct pool *pool)
     return pool ? pool->sandbox : sandbox_absent;
 }
 
+uint64_t pool_retry_ms(const struct pool *pool)
+{
+    const struct stats_reply *stats = pool->options.stats;
+    uint64_t n = stats->compiles_total + stats->compiles_failed_total;
+    uint64_t each_ms = n ? stats->compile_ns_total / n / 1000000 : 0;
+    uint64_t ms = each_ms * RETRY_JOBS / pool->options.max_workers;
+    return ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms < MAX_RETRY_MS ? ms : MAX_RETRY_MS;
+}
+
 int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
 {
     if (pool->closing)
@@ -509,9 +522,12 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", pool->problem);
     if (!is_current(pool, job))
         return error_set(error, STATUS_COMPILER_UNAVAILABLE, "%s", REPLACED);
-    if (pool->queue.n >= pool->options.max_queue)
-        return error_set(error, STATUS_BUSY, "%zu compiles wait already, the limit is %zu", pool->queue.n,
-                         pool->options.max_queue);
+    if (queue_admit(&pool->queue, &pool->options.queue, job->owner.uid, job->frame.size, error) < 0) {
+        size_t used = strlen(error->text);
+        snprintf(error->text + used, sizeof error->text - used, "; try again in %llu ms",
+                 (unsigned long long)pool_retry_ms(pool));
+        return -1;
+    }
     job->queue_ns = 0;
     job->attempts = 0;
     if (enqueue(pool, job, error) < 0)

@@ -26,7 +26,7 @@ struct pool_options {
     const char *work_dir;        /* where its workers make their private folders */
     unsigned max_workers;        /* at least 1 */
     uint64_t deadline_ms;        /* of a job that names none */
-    size_t max_queue;            /* jobs that may wait; one more is BUSY */
+    struct queue_limits queue;   /* what may wait; one more is BUSY */
     bool on_demand;              /* the probe waits for pool_want() */
     struct stats_reply *stats;   /* counters of workers and queue; pools add to them */
 };
@@ -68,6 +68,9 @@ enum sandbox pool_sandbox(const struct pool *pool);
 
 /* Somebody needs this compiler: the first call starts the probe of a pool that was made on_demand. NULL is fine. */
 void pool_want(struct pool *pool);
+
+/* After BUSY: how long it may take until there is room for a few more jobs, a guess from what compiles have taken. */
+uint64_t pool_retry_ms(const struct pool *pool);
 
 /* Queue a job. -1 with BUSY, COMPILER_UNAVAILABLE (also for a job made with facts that are not the present ones) or
  * SHUTTING_DOWN, and then `done` is not called. */

@@ -1,5 +1,6 @@
 #include "daemon/compile/queue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <uthash.h>
 
@@ -286,6 +287,31 @@ size_t queue_ahead(const struct queue *queue, const struct queue_place *place)
     for (unsigned urgent = 0; urgent < level; urgent++)
         ahead += queue->levels[urgent].n;
     return ahead;
+}
+
+static int exceed(struct error *error, const char *whose, const struct queue_share *share, size_t bytes,
+                  const struct queue_share *limit, const char *suffix)
+{
+    if (share->n >= limit->n)
+        return error_set(error, STATUS_BUSY, "%s%zu compiles wait already, the limit is %zu (--queue-jobs%s)", whose,
+                         share->n, limit->n, suffix);
+    if (share->n > 0 && share->bytes + bytes > limit->bytes)
+        return error_set(
+            error, STATUS_BUSY,
+            "%scompiles of %zu bytes wait already and this one has %zu, the limit is %zu (--queue-bytes%s)", whose,
+            share->bytes, bytes, limit->bytes, suffix);
+    return 0;
+}
+
+int queue_admit(const struct queue *queue, const struct queue_limits *limits, uint64_t uid, size_t bytes,
+                struct error *error)
+{
+    struct queue_share of_user = queue_share_of(queue, uid), all = {queue->n, queue->bytes};
+    char whose[64];
+    snprintf(whose, sizeof whose, "user %llu: ", (unsigned long long)uid);
+    if (exceed(error, whose, &of_user, bytes, &limits->user, "-per-user") < 0)
+        return -1;
+    return exceed(error, "", &all, bytes, &limits->all, "");
 }
 
 struct queue_share queue_share_of(const struct queue *queue, uint64_t uid)

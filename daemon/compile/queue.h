@@ -80,6 +80,17 @@ struct queue_share {
     size_t n;
     size_t bytes;
 };
+
+/* What may wait; of a user, and of all. */
+struct queue_limits {
+    struct queue_share user;
+    struct queue_share all;
+};
+/* Whether one more job of that size may wait: -1 with BUSY, which names the limit. A user of whom nothing waits is not
+ * told that its job is too large, since it could never be compiled then; nor is anybody while nothing waits at all. */
+int queue_admit(const struct queue *queue, const struct queue_limits *limits, uint64_t uid, size_t bytes,
+                struct error *error);
+
 struct queue_share queue_share_of(const struct queue *queue, uint64_t uid);
 
 #endif

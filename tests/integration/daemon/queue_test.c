@@ -138,3 +138,64 @@ Test(queue, a_cancelled_compile_that_has_not_begun_never_does)
     cr_assert(get_kernel(&single, sample_kernel(&sample, 1)).outcome == OUTCOME_COMPILED);
     daemon_is_well();
 }
+
+/* ---- too much ---- */
+
+/* A daemon with these limits instead of the one that `setup` started. */
+static void start_again(const char *const *args)
+{
+    wire_close(&crowd);
+    wire_close(&single);
+    daemon_finish(&daemon_);
+    daemon_start(&daemon_, &(struct daemon_options){.args = args});
+    wire_open(&crowd, daemon_.socket);
+    wire_open(&single, daemon_.socket);
+    struct sample sample;
+    hang = wire_ask(&crowd, METHOD_COMPILE, sample_hang(&sample));
+    cr_assert(becomes_true(is_busy, NULL, DAEMON_PATIENCE_MS));
+}
+
+/* A kernel whose job has a little more than 10,000 bytes. */
+static struct compile_request *large_kernel(struct sample *ret, unsigned number)
+{
+    static char code[10100];
+    memset(code, ' ', sizeof code);
+    snprintf(code + 10000, 100, "\nextern \"C\" __global__ void k(unsigned *out) { *out = %uu; }\n", number);
+    return sample_code(ret, code, "k");
+}
+
+static void expect_busy(const char *words)
+{
+    struct sample sample;
+    struct failure failure = fail_kernel(&single, large_kernel(&sample, 1000), STATUS_BUSY, words);
+    cr_assert(failure.retryable);
+    cr_assert(failure.has_retry_after_ms && failure.retry_after_ms >= 100, "%llu ms",
+              (unsigned long long)failure.retry_after_ms);
+    /* Who joins a compile that waits needs no room. */
+    cr_assert(get_kernel(&single, large_kernel(&sample, 1)).outcome == OUTCOME_JOINED);
+}
+
+Test(queue, F18_a_full_queue_names_its_limit_and_loses_nothing)
+{
+    static const char *const kinds[] = {"--queue-jobs", "--queue-jobs-per-user", "--queue-bytes",
+                                        "--queue-bytes-per-user"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct sample sample;
+        char words[64];
+        const char *limit = i < 2 ? "2" : "25000";
+        uint32_t ids[2];
+        start_again((const char *const[]){"--workers", "1", kinds[i], limit, NULL});
+        for (unsigned j = 0; j < 2; j++)
+            ids[j] = wire_ask(&crowd, METHOD_COMPILE, large_kernel(&sample, j));
+        flights_become(&daemon_, 3);
+        snprintf(words, sizeof words, "the limit is %s (%s); try again in ", limit, kinds[i]);
+        expect_busy(words);
+        cr_assert(wire_answer(&crowd, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+        for (unsigned j = 0; j < 2; j++)
+            cr_assert(wire_answer(&crowd, ids[j], METHOD_COMPILE, NULL, NULL) == 0);
+        get_kernel(&single, large_kernel(&sample, 1000));
+    }
+    wire_close(&crowd);
+    wire_close(&single);
+    daemon_stop_in_order(&daemon_);
+}

@@ -58,7 +58,7 @@ static void start(const char *behaviour)
                                         .nvrtc = script,
                                         .max_workers = 1,
                                         .deadline_ms = 20000,
-                                        .max_queue = max_queue,
+                                        .queue = {.user = {8, 1u << 20}, .all = {max_queue, 1u << 20}},
                                         .stats = &stats};
     snprintf(script, sizeof script, "%s:%s", behaviour, folder_path("gate"));
     cr_assert_eq(mkfifo(folder_path("gate"), 0600), 0);

@@ -52,8 +52,11 @@ static void setup(void)
     pump_start();
     for (size_t i = 0; i < MAX_JOBS; i++)
         msgpack_sbuffer_init(&jobs[i].job.frame);
-    options = (struct pool_options){
-        .compiler = FAKE_COMPILER, .max_workers = 1, .deadline_ms = 20000, .max_queue = 100, .stats = &stats};
+    options = (struct pool_options){.compiler = FAKE_COMPILER,
+                                    .max_workers = 1,
+                                    .deadline_ms = 20000,
+                                    .queue = {{100, 1u << 30}, {100, 1u << 30}},
+                                    .stats = &stats};
 }
 
 static void close_pool(void)
@@ -296,7 +299,7 @@ Test(pool, a_job_submitted_from_done_gets_the_same_worker)
 Test(pool, a_full_queue_is_busy)
 {
     struct error error;
-    options.max_queue = 2;
+    options.queue.all.n = 2;
     start_ready("hangs", NULL);
     submit(0, "");
     pump_until(stats.workers_busy == 1);
@@ -304,7 +307,7 @@ Test(pool, a_full_queue_is_busy)
     submit(2, "");
     cr_assert_eq(submit_to(pool, 3, "", &error), -1);
     cr_assert_eq(error.code, STATUS_BUSY);
-    cr_assert_str_eq(error.text, "2 compiles wait already, the limit is 2");
+    cr_assert_str_eq(error.text, "2 compiles wait already, the limit is 2 (--queue-jobs); try again in 100 ms");
     close_pool();
     cr_assert_eq(n_done, 3);
     cr_assert_eq(jobs[3].n_done, 0);

@@ -172,6 +172,38 @@ Test(queue, a_users_share_is_counted)
     cr_assert_eq(queue.bytes, 1);
 }
 
+/* ---- limits ---- */
+
+static void expect_busy(const struct queue_limits *limits, uint64_t uid, size_t bytes, const char *text)
+{
+    struct error error = {0};
+    int status = queue_admit(&queue, limits, uid, bytes, &error);
+    cr_assert_eq(status, text ? -1 : 0, "%s", error.text);
+    cr_assert_eq(error.code, text ? STATUS_BUSY : STATUS_OK);
+    cr_assert_str_eq(error.text, text ? text : "");
+}
+
+Test(queue, F18_limits_of_a_user_and_of_all)
+{
+    const struct queue_limits limits = {.user = {2, 100}, .all = {3, 150}};
+    expect_busy(&limits, 1000, 500, NULL); /* alone, however large */
+    places[0].bytes = 40;
+    push(0, PRIORITY_NORMAL, 1000, 1);
+    expect_busy(&limits, 1000, 60, NULL);
+    expect_busy(&limits, 1000, 61,
+                "user 1000: compiles of 40 bytes wait already and this one has 61, the limit is 100 "
+                "(--queue-bytes-per-user)");
+    expect_busy(&limits, 1001, 111,
+                "compiles of 40 bytes wait already and this one has 111, the limit is 150 (--queue-bytes)");
+    push(1, PRIORITY_NORMAL, 1000, 2);
+    expect_busy(&limits, 1000, 1, "user 1000: 2 compiles wait already, the limit is 2 (--queue-jobs-per-user)");
+    expect_busy(&limits, 1001, 1, NULL);
+    push(2, PRIORITY_BACKGROUND, 1001, 3);
+    expect_busy(&limits, 1001, 1, "3 compiles wait already, the limit is 3 (--queue-jobs)");
+    pop();
+    expect_busy(&limits, 1000, 1, NULL);
+}
+
 /* ---- rules that hold whatever happens ---- */
 
 #define USERS 3
