@@ -106,6 +106,8 @@ static int define(struct fusiond_device *device, const char *key, const char *en
     struct fusion_define_request request = {
         .has_key = true,
         .entry = text_of(entry),
+        .entries = message->entries,
+        .n_entries = message->n_entries,
         .params = message->params,
         .n_params = message->n_params,
         .outputs = message->outputs,

@@ -216,11 +216,14 @@ void control_kernel_get(struct conn *conn, const struct envelope *envelope)
     }
     if (kernel_get_find(&get, server->store, &server->stats, &answer)) {
         request_answer_kernel(conn, envelope->id, METHOD_KERNEL_GET, get.parts, &answer);
+        kernel_get_finish(&get);
         return;
     }
     struct request *request = request_create(conn, envelope->id, METHOD_KERNEL_GET);
-    if (!request)
+    if (!request) {
+        kernel_get_finish(&get);
         return;
+    }
     request->get = get;
     request->get.done = on_got;
     if (kernel_get_look_up(&request->get, server->store, &server->stats, &error) < 0) {

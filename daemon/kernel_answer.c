@@ -2,7 +2,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "daemon/kernel_names.h"
+#include "daemon/resolve/image_names.h"
 #include "proto/envelope.h"
 
 /* A packed answer of up to this many bytes is kept with its kernel; packing a larger one costs little beside its
@@ -15,22 +18,48 @@ struct kernel_reply {
     struct text note;
 };
 
-/* One long part: inline when it is small, else a descriptor, whose index in the frame goes into the message. */
-static int add_part(struct bytes *part, int fd, uint64_t *index, bool *has_index, int *fds, size_t *n_fds)
+/* An answer on its way. */
+struct writing {
+    struct memory_tier *memory;
+    struct held_kernel *held;
+    struct entry_names names;
+    msgpack_zone *zone;
+    int *fds;
+    size_t n_fds;
+};
+
+/* One long part and its names: inline when it is small, else a descriptor, whose index in the frame goes into the
+ * message. */
+static int add_part(struct writing *writing, enum kernel_part which, enum image_kind kind, struct bytes *part,
+                    uint64_t *size, uint64_t *index, bool *has_index, struct error *error)
 {
+    int fd = part->size > LIMIT_INLINE_IMAGE ? memory_tier_kept_fd(writing->held, which, writing->names) : -1;
+    struct stat status;
+    if (fd < 0) {
+        if (writing->names.size && image_names_put(writing->names, kind, *part, writing->zone, part, error) < 0)
+            return -1;
+        *size = part->size;
+        if (part->size <= LIMIT_INLINE_IMAGE)
+            return 0;
+        fd = memory_tier_keep_fd(writing->memory, writing->held, which, writing->names, *part);
+    } else if (fstat(fd, &status) == 0) {
+        *size = (uint64_t)status.st_size;
+    }
     if (fd < 0)
-        return -1;
+        return error_set_errno(error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
     *part = (struct bytes){NULL, 0};
-    *index = *n_fds;
+    *index = writing->n_fds;
     *has_index = true;
-    fds[(*n_fds)++] = fd;
+    writing->fds[writing->n_fds++] = fd;
     return 0;
 }
 
-static int choose_parts(struct memory_tier *memory, struct held_kernel *held, struct parts parts, struct kernel *ret,
-                        int *fds, size_t *n_fds)
+static int choose_parts(struct writing *writing, struct parts parts, struct kernel *ret, struct error *error)
 {
-    *ret = held->kernel;
+    *ret = writing->held->kernel;
+    if (writing->names.size &&
+        kernel_names_put(&writing->held->kernel, writing->names, parts, writing->zone, ret, error) < 0)
+        return -1;
     /* Parts of the record that kernel.source is made of. */
     ret->before = ret->behind = ret->program = (struct text){NULL, 0};
     ret->has_preamble = false;
@@ -42,13 +71,13 @@ static int choose_parts(struct memory_tier *memory, struct held_kernel *held, st
         ret->log = (struct text){NULL, 0};
     if (!parts.image)
         ret->image = (struct bytes){NULL, 0};
-    else if (ret->image.size > LIMIT_INLINE_IMAGE && add_part(&ret->image, memory_tier_image_fd(memory, held),
-                                                              &ret->image_fd, &ret->has_image_fd, fds, n_fds) < 0)
+    else if (add_part(writing, PART_IMAGE, ret->image_kind, &ret->image, &ret->image_size, &ret->image_fd,
+                      &ret->has_image_fd, error) < 0)
         return -1;
-    if (!parts.ptx)
+    if (!parts.ptx || !ret->ptx.at)
         ret->ptx = (struct bytes){NULL, 0};
-    else if (ret->ptx.size > LIMIT_INLINE_IMAGE &&
-             add_part(&ret->ptx, memory_tier_ptx_fd(memory, held), &ret->ptx_fd, &ret->has_ptx_fd, fds, n_fds) < 0)
+    else if (add_part(writing, PART_PTX, IMAGE_KIND_PTX, &ret->ptx, &ret->ptx_size, &ret->ptx_fd, &ret->has_ptx_fd,
+                      error) < 0)
         return -1;
     return 0;
 }
@@ -98,36 +127,61 @@ static bool is_repeatable(const struct kernel_answer *answer)
     return answer->outcome == OUTCOME_HIT_MEMORY && answer->stored && !answer->note;
 }
 
-static void keep(const struct kernel_answer *answer, struct memory_tier *memory, enum method method, struct parts parts,
-                 const void *reply)
+static void keep(const struct kernel_answer *answer, const struct writing *writing, enum method method,
+                 struct parts parts, const void *reply)
 {
     msgpack_sbuffer packed;
     msgpack_sbuffer_init(&packed);
     if (message_pack(methods[method].reply, reply, &packed) == 0 && packed.size <= MAX_KEPT_ANSWER)
-        memory_tier_keep_answer(memory, answer->kernel, method, parts,
+        memory_tier_keep_answer(writing->memory, answer->kernel, method, parts, writing->names,
                                 (struct bytes){(const uint8_t *)packed.data, packed.size});
     msgpack_sbuffer_destroy(&packed);
 }
 
-int kernel_answer_write(const struct kernel_answer *answer, struct memory_tier *memory, uint32_t id, enum method method,
-                        struct parts parts, msgpack_sbuffer *out, int *ret_fds, size_t *ret_n_fds, struct error *error)
+static int settle_names(const struct kernel_answer *answer, struct writing *writing, struct error *error)
+{
+    const struct kernel *kernel = &answer->kernel->kernel;
+    if (kernel->n_renamed == 0 && answer->entries.size == 0)
+        return 0;
+    writing->names = answer->names;
+    return answer->names.size ? 0
+                              : kernel_names_of_entries(kernel, answer->entries, writing->zone, &writing->names, error);
+}
+
+static int write_answer(const struct kernel_answer *answer, struct writing *writing, uint32_t id, enum method method,
+                        struct parts parts, msgpack_sbuffer *out, struct error *error)
 {
     int status;
     struct bytes packed = {NULL, 0};
-    *ret_n_fds = 0;
+    if (settle_names(answer, writing, error) < 0)
+        return -1;
     if (is_repeatable(answer))
-        packed = memory_tier_answer(answer->kernel, method, parts);
+        packed = memory_tier_answer(answer->kernel, method, parts, writing->names);
     if (packed.at) {
         status = envelope_write_packed(out, id, packed);
     } else {
         struct kernel kernel;
         struct kernel_reply reply;
-        if (choose_parts(memory, answer->kernel, parts, &kernel, ret_fds, ret_n_fds) < 0)
-            return error_set_errno(error, STATUS_OUT_OF_MEMORY, errno, "no memfd for a part of the kernel");
-        const void *message = make_reply(method, &kernel, answer, *ret_n_fds, &reply);
+        if (choose_parts(writing, parts, &kernel, error) < 0)
+            return -1;
+        const void *message = make_reply(method, &kernel, answer, writing->n_fds, &reply);
         status = envelope_write_reply(out, id, method, message);
-        if (is_repeatable(answer) && *ret_n_fds == 0)
-            keep(answer, memory, method, parts, message);
+        if (is_repeatable(answer) && writing->n_fds == 0)
+            keep(answer, writing, method, parts, message);
     }
     return status < 0 ? error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a reply") : 0;
+}
+
+int kernel_answer_write(const struct kernel_answer *answer, struct memory_tier *memory, uint32_t id, enum method method,
+                        struct parts parts, msgpack_sbuffer *out, int *ret_fds, size_t *ret_n_fds, struct error *error)
+{
+    msgpack_zone zone;
+    struct writing writing = {.memory = memory, .held = answer->kernel, .zone = &zone, .fds = ret_fds};
+    *ret_n_fds = 0;
+    if (!msgpack_zone_init(&zone, 1024))
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a reply");
+    int status = write_answer(answer, &writing, id, method, parts, out, error);
+    msgpack_zone_destroy(&zone);
+    *ret_n_fds = status < 0 ? 0 : writing.n_fds;
+    return status;
 }

@@ -15,13 +15,17 @@
 struct kernel_get {
     struct store_lookup lookup; /* with the kernel's id */
     struct parts parts;
+    struct entry_names entries; /* as the asker calls them; owned */
     struct stats_reply *stats;
     /* Called once after a look-up that could be started, later, on the loop: with an answer, or an error. */
     void (*done)(struct kernel_get *get, const struct kernel_answer *answer, const struct error *error);
 };
 
-/* Read the request's params; the kernel is looked for in the namespace of `owner`. */
+/* Read the request's params; the kernel is looked for in the namespace of `owner`. What succeeds is to be finished. */
 int kernel_get_read(struct bytes params, uint64_t owner, struct kernel_get *ret, struct error *error);
+
+/* A zeroed one is fine. */
+void kernel_get_finish(struct kernel_get *get);
 
 /* Whether the kernel is in memory. */
 bool kernel_get_find(const struct kernel_get *get, struct kernel_store *store, struct stats_reply *stats,

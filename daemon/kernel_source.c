@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/compile/program_files.h"
+#include "daemon/kernel_names.h"
 #include "daemon/request.h"
 #include "daemon/server.h"
 
@@ -30,16 +31,41 @@ static int assemble(const struct kernel *kernel, char **ret, struct text *ret_pr
     return 0;
 }
 
+/* The names under which it was stored, in place of what the compiler saw. */
+static int put_names(const struct kernel *kernel, msgpack_zone *zone, struct text *program, struct error *error)
+{
+    struct entry_names names;
+    if (!program->at || kernel->n_renamed == 0)
+        return 0;
+    char *copy = msgpack_zone_malloc(zone, program->size + 1);
+    if (!copy)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a program");
+    if (kernel_names_stored(kernel, zone, &names, error) < 0)
+        return -1;
+    size_t size = entry_names_write(names, *program, copy);
+    copy[size] = '\0';
+    *program = (struct text){copy, size};
+    return 0;
+}
+
 static void answer(struct conn *conn, uint32_t id, const struct kernel *kernel)
 {
     struct source_file files[PROGRAM_FILES_MAX];
     uint8_t digest[DIGEST_SIZE];
     struct kernel_source_reply reply = {.files = files};
     struct error error;
+    msgpack_zone zone;
     char *whole;
     if (assemble(kernel, &whole, &reply.program) < 0) {
         error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a program");
         conn_fail_with(conn, id, &error);
+        return;
+    }
+    msgpack_zone_init(&zone, 1024);
+    if (put_names(kernel, &zone, &reply.program, &error) < 0) {
+        conn_fail_with(conn, id, &error);
+        msgpack_zone_destroy(&zone);
+        free(whole);
         return;
     }
     if (reply.program.at) {
@@ -48,6 +74,7 @@ static void answer(struct conn *conn, uint32_t id, const struct kernel *kernel)
         reply.changed = !kernel->has_preamble || memcmp(digest, kernel->preamble, sizeof digest) != 0;
     }
     conn_reply(conn, id, METHOD_KERNEL_SOURCE, &reply, NULL, 0);
+    msgpack_zone_destroy(&zone);
     free(whole);
 }
 

@@ -17,9 +17,8 @@ struct memo_entry {
     UT_hash_handle hh;
     struct list lru;
     uint64_t hash;
-    uint8_t key[DIGEST_SIZE];
-    struct parts parts;
-    size_t size;
+    struct remembered what; /* its names are behind the request's bytes */
+    size_t size;            /* of the request */
     uint8_t bytes[];
 };
 
@@ -36,7 +35,7 @@ static void drop(struct memo *memo, struct memo_entry *entry)
 {
     HASH_DEL(memo->by_hash, entry);
     list_remove(&entry->lru);
-    memo->bytes -= sizeof *entry + entry->size;
+    memo->bytes -= sizeof *entry + entry->size + entry->what.names.size;
     free(entry);
 }
 
@@ -58,7 +57,7 @@ static struct memo_entry *find(struct memo *memo, uint64_t hash)
     return entry;
 }
 
-bool memo_find(struct memo *memo, struct bytes request, uint8_t ret_key[DIGEST_SIZE], struct parts *ret_parts)
+bool memo_find(struct memo *memo, struct bytes request, struct remembered *ret)
 {
     if (request.size > MAX_REQUEST)
         return false;
@@ -67,13 +66,12 @@ bool memo_find(struct memo *memo, struct bytes request, uint8_t ret_key[DIGEST_S
         return false;
     list_remove(&entry->lru);
     list_push(&memo->lru, &entry->lru);
-    memcpy(ret_key, entry->key, DIGEST_SIZE);
-    *ret_parts = entry->parts;
+    *ret = entry->what;
     memo->stats->memo_hits_total++;
     return true;
 }
 
-void memo_add(struct memo *memo, struct bytes request, const uint8_t key[DIGEST_SIZE], struct parts parts)
+void memo_add(struct memo *memo, struct bytes request, const struct remembered *what)
 {
     if (request.size > MAX_REQUEST)
         return;
@@ -81,17 +79,19 @@ void memo_add(struct memo *memo, struct bytes request, const uint8_t key[DIGEST_
     struct memo_entry *old = find(memo, hash);
     if (old)
         drop(memo, old);
-    struct memo_entry *entry = malloc(sizeof *entry + request.size);
+    struct memo_entry *entry = malloc(sizeof *entry + request.size + what->names.size);
     if (!entry)
         return;
     entry->hash = hash;
-    entry->parts = parts;
+    entry->what = *what;
     entry->size = request.size;
-    memcpy(entry->key, key, DIGEST_SIZE);
     memcpy(entry->bytes, request.at, request.size);
+    if (what->names.size)
+        memcpy(entry->bytes + request.size, what->names.at, what->names.size);
+    entry->what.names.at = (const char *)entry->bytes + request.size;
     HASH_ADD(hh, memo->by_hash, hash, sizeof entry->hash, entry);
     list_push(&memo->lru, &entry->lru);
-    memo->bytes += sizeof *entry + request.size;
+    memo->bytes += sizeof *entry + request.size + what->names.size;
     while (memo->bytes > memo->limit)
         drop(memo, container_of(memo->lru.next, struct memo_entry, lru));
 }

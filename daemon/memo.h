@@ -1,6 +1,6 @@
 /*
- * From the bytes of a request to its key, without decoding, resolving or hashing it again. The bytes themselves are
- * kept and compared, so two requests are never mistaken for each other.
+ * From the bytes of a request to its key, parts and names, without decoding, resolving or hashing it again. The bytes
+ * themselves are kept and compared, so two requests are never mistaken for each other.
  */
 #ifndef DAEMON_MEMO_H
 #define DAEMON_MEMO_H
@@ -10,6 +10,7 @@
 
 #include "daemon/base/list.h"
 #include "daemon/parts.h"
+#include "daemon/resolve/entry_names.h"
 #include "proto/message.h"
 
 struct memo_entry;
@@ -28,8 +29,15 @@ void memo_finish(struct memo *memo);
 /* Forget everything: the compiler has changed, and with it every key. */
 void memo_clear(struct memo *memo);
 
-/* The key and parts of a request with exactly these bytes; false when they were not seen. */
-bool memo_find(struct memo *memo, struct bytes request, uint8_t ret_key[DIGEST_SIZE], struct parts *ret_parts);
-void memo_add(struct memo *memo, struct bytes request, const uint8_t key[DIGEST_SIZE], struct parts parts);
+/* What a request comes to. */
+struct remembered {
+    uint8_t key[DIGEST_SIZE];
+    struct parts parts;
+    struct entry_names names; /* that placeholders stand for in it; borrowed */
+};
+
+/* Of a request with exactly these bytes; false when they were not seen. The names are good until the next call. */
+bool memo_find(struct memo *memo, struct bytes request, struct remembered *ret);
+void memo_add(struct memo *memo, struct bytes request, const struct remembered *what);
 
 #endif

@@ -22,9 +22,20 @@ struct held_kernel *held_kernel_create(const struct kernel_id *id)
     }
     list_init(&kernel->lru);
     kernel->id = *id;
-    kernel->image_fd = -1;
-    kernel->ptx_fd = -1;
+    for (int part = 0; part < KERNEL_PARTS; part++)
+        kernel->fds[part].fd = -1;
     return kernel;
+}
+
+/* Whether there was one. */
+static bool close_part(struct part_fd *part)
+{
+    bool is_open = part->fd >= 0;
+    if (is_open)
+        close(part->fd);
+    free((void *)(uintptr_t)part->names.at);
+    *part = (struct part_fd){.fd = -1};
+    return is_open;
 }
 
 void held_kernel_destroy(struct held_kernel *kernel)
@@ -32,11 +43,10 @@ void held_kernel_destroy(struct held_kernel *kernel)
     if (!kernel)
         return;
     list_remove(&kernel->lru);
-    if (kernel->image_fd >= 0)
-        close(kernel->image_fd);
-    if (kernel->ptx_fd >= 0)
-        close(kernel->ptx_fd);
+    for (int part = 0; part < KERNEL_PARTS; part++)
+        close_part(&kernel->fds[part]);
     free(kernel->answer.bytes);
+    free((void *)(uintptr_t)kernel->answer.names.at);
     msgpack_zone_destroy(&kernel->zone);
     free(kernel);
 }
@@ -70,7 +80,8 @@ static void drop(struct memory_tier *tier, struct held_kernel *kernel)
     HASH_DEL(tier->by_id, kernel);
     tier->stats->memory_kernels--;
     tier->stats->memory_bytes -= kernel->bytes;
-    tier->n_fds -= (size_t)(kernel->image_fd >= 0) + (size_t)(kernel->ptx_fd >= 0);
+    for (int part = 0; part < KERNEL_PARTS; part++)
+        tier->n_fds -= (size_t)close_part(&kernel->fds[part]);
     held_kernel_destroy(kernel);
 }
 
@@ -118,23 +129,42 @@ void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
 
 /* ---- packed answers ---- */
 
+/* false when memory ran out. */
+static bool copy_names(struct entry_names names, struct entry_names *ret)
+{
+    char *copy = names.size ? malloc(names.size) : NULL;
+    if (names.size && !copy)
+        return false;
+    if (copy)
+        memcpy(copy, names.at, names.size);
+    *ret = (struct entry_names){copy, names.size};
+    return true;
+}
+
 void memory_tier_keep_answer(struct memory_tier *tier, struct held_kernel *kernel, enum method method,
-                             struct parts parts, struct bytes packed)
+                             struct parts parts, struct entry_names names, struct bytes packed)
 {
     struct packed_answer *answer = &kernel->answer;
-    uint8_t *copy = realloc(answer->bytes, packed.size);
-    if (!copy)
+    struct entry_names own;
+    if (!copy_names(names, &own))
         return;
+    uint8_t *copy = realloc(answer->bytes, packed.size);
+    if (!copy) {
+        free((void *)(uintptr_t)own.at);
+        return;
+    }
     memcpy(copy, packed.at, packed.size);
     kernel->bytes += packed.size - answer->size;
     tier->stats->memory_bytes += packed.size - answer->size;
-    *answer = (struct packed_answer){method, parts, copy, packed.size};
+    free((void *)(uintptr_t)answer->names.at);
+    *answer = (struct packed_answer){method, parts, own, copy, packed.size};
 }
 
-struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts)
+struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts,
+                                struct entry_names names)
 {
     const struct packed_answer *answer = &kernel->answer;
-    if (answer->method != method || !parts_equal(answer->parts, parts))
+    if (answer->method != method || !parts_equal(answer->parts, parts) || !entry_names_equal(answer->names, names))
         return (struct bytes){NULL, 0};
     return (struct bytes){answer->bytes, answer->size};
 }
@@ -167,34 +197,34 @@ static void make_room_for_fd(struct memory_tier *tier, const struct held_kernel 
 {
     for (struct list *link = tier->lru.next; link != &tier->lru && tier->n_fds >= tier->max_fds; link = link->next) {
         struct held_kernel *kernel = container_of(link, struct held_kernel, lru);
-        int *fds[] = {&kernel->image_fd, &kernel->ptx_fd};
-        for (size_t i = 0; i < 2 && kernel != asking; i++) {
-            if (*fds[i] >= 0) {
-                close(*fds[i]);
-                *fds[i] = -1;
-                tier->n_fds--;
-            }
-        }
+        for (int part = 0; part < KERNEL_PARTS && kernel != asking; part++)
+            tier->n_fds -= (size_t)close_part(&kernel->fds[part]);
     }
 }
 
-static int kept_fd(struct memory_tier *tier, struct held_kernel *kernel, int *fd, struct bytes bytes)
+int memory_tier_kept_fd(const struct held_kernel *kernel, enum kernel_part part, struct entry_names names)
 {
-    if (*fd < 0) {
-        make_room_for_fd(tier, kernel);
-        *fd = seal_bytes(bytes);
-        if (*fd >= 0)
-            tier->n_fds++;
+    const struct part_fd *kept = &kernel->fds[part];
+    return kept->fd >= 0 && entry_names_equal(kept->names, names) ? kept->fd : -1;
+}
+
+int memory_tier_keep_fd(struct memory_tier *tier, struct held_kernel *kernel, enum kernel_part part,
+                        struct entry_names names, struct bytes bytes)
+{
+    struct part_fd *kept = &kernel->fds[part];
+    struct part_fd made;
+    tier->n_fds -= (size_t)close_part(kept);
+    make_room_for_fd(tier, kernel);
+    if (!copy_names(names, &made.names)) {
+        errno = ENOMEM;
+        return -1;
     }
-    return *fd;
-}
-
-int memory_tier_image_fd(struct memory_tier *tier, struct held_kernel *kernel)
-{
-    return kept_fd(tier, kernel, &kernel->image_fd, kernel->kernel.image);
-}
-
-int memory_tier_ptx_fd(struct memory_tier *tier, struct held_kernel *kernel)
-{
-    return kept_fd(tier, kernel, &kernel->ptx_fd, kernel->kernel.ptx);
+    made.fd = seal_bytes(bytes);
+    if (made.fd < 0) {
+        free((void *)(uintptr_t)made.names.at);
+        return -1;
+    }
+    tier->n_fds++;
+    *kept = made;
+    return made.fd;
 }

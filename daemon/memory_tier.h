@@ -8,6 +8,7 @@
 
 #include "daemon/base/list.h"
 #include "daemon/parts.h"
+#include "daemon/resolve/entry_names.h"
 #include "proto/message.h"
 
 /* A kernel in a namespace: the uid that it belongs to, and its key. Compared as bytes, so it must have no padding. */
@@ -20,8 +21,22 @@ struct kernel_id {
 struct packed_answer {
     enum method method; /* METHOD_UNKNOWN: there is none */
     struct parts parts;
+    struct entry_names names; /* its own copy */
     uint8_t *bytes;
     size_t size;
+};
+
+/* The long parts, which may go out as memfds. */
+enum kernel_part {
+    PART_IMAGE,
+    PART_PTX,
+    KERNEL_PARTS,
+};
+
+/* A sealed memfd of a part, as it is for these names. */
+struct part_fd {
+    int fd; /* -1: there is none */
+    struct entry_names names;
 };
 
 /* A kernel in memory. Owned by whoever is making it, then by the store. */
@@ -33,10 +48,9 @@ struct held_kernel {
     msgpack_zone zone;
     uint64_t bytes; /* what it is charged for */
     uint64_t last_used_s;
-    bool stored;  /* committed to the database */
-    bool used;    /* since last_used_s was written to the database */
-    int image_fd; /* a sealed memfd of the image, made when first asked for; -1 */
-    int ptx_fd;
+    bool stored; /* committed to the database */
+    bool used;   /* since last_used_s was written to the database */
+    struct part_fd fds[KERNEL_PARTS];
     struct packed_answer answer;
 };
 
@@ -69,13 +83,16 @@ void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
 /* Keep a copy of a packed result with the kernel, in place of the one before; charged to it. What cannot be kept is
  * packed again the next time. */
 void memory_tier_keep_answer(struct memory_tier *tier, struct held_kernel *kernel, enum method method,
-                             struct parts parts, struct bytes packed);
-/* The kept result for this method and these parts, or absent. */
-struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts);
+                             struct parts parts, struct entry_names names, struct bytes packed);
+/* The kept result for this method, these parts and names, or absent. */
+struct bytes memory_tier_answer(const struct held_kernel *kernel, enum method method, struct parts parts,
+                                struct entry_names names);
 
-/* A sealed memfd of the image or the PTX, owned by the tier and good until control returns to the loop. -1, with
- * errno, when it cannot be made. */
-int memory_tier_image_fd(struct memory_tier *tier, struct held_kernel *kernel);
-int memory_tier_ptx_fd(struct memory_tier *tier, struct held_kernel *kernel);
+/* The kept memfd of a part with these names, or -1. Owned by the tier and good until control returns to the loop. */
+int memory_tier_kept_fd(const struct held_kernel *kernel, enum kernel_part part, struct entry_names names);
+/* A sealed memfd of the bytes, which are that, kept in place of the one before. -1, with errno, when it cannot be
+ * made. */
+int memory_tier_keep_fd(struct memory_tier *tier, struct held_kernel *kernel, enum kernel_part part,
+                        struct entry_names names, struct bytes bytes);
 
 #endif

@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/control.h"
+#include "daemon/kernel_names.h"
 #include "daemon/kernel_source.h"
 #include "daemon/server.h"
 
@@ -81,8 +82,10 @@ void request_destroy(struct request *request)
     device_look_leave(&request->look);
     if (request->zone)
         msgpack_zone_free(request->zone);
+    kernel_get_finish(&request->get);
     free((void *)request->params.at);
     free(request->note);
+    free((void *)(uintptr_t)request->names.at);
     free(request);
 }
 
@@ -117,19 +120,50 @@ static void fail_overridden(struct conn *conn, uint32_t id, const struct failure
     conn_fail(conn, id, &told);
 }
 
+/* The compiler speaks of placeholders; the client is told of his names. */
+static void fail_with_names(struct request *request, const struct failure *failure)
+{
+    msgpack_zone zone;
+    struct failure named;
+    struct error error;
+    msgpack_zone_init(&zone, 4096);
+    if (kernel_names_put_failure(failure, request->names, &zone, &named, &error) < 0)
+        conn_fail_with(request->conn, request->id, &error);
+    else if (request->note && request->note->file[0])
+        fail_overridden(request->conn, request->id, &named, request->note);
+    else
+        conn_fail(request->conn, request->id, &named);
+    msgpack_zone_destroy(&zone);
+}
+
 static void on_landing(struct passenger *passenger, const struct landing *landing)
 {
     struct request *request = container_of(passenger, struct request, passenger);
-    if (landing->failure && request->note && request->note->file[0]) {
-        fail_overridden(request->conn, request->id, landing->failure, request->note);
+    if (landing->names_show && request->params.at) {
+        compile(request->conn, request->id, request->params);
     } else if (landing->failure) {
-        conn_fail(request->conn, request->id, landing->failure);
+        fail_with_names(request, landing->failure);
     } else {
-        struct kernel_answer answer = {landing->kernel,   landing->outcome,    landing->stored,
-                                       landing->queue_ns, landing->compile_ns, request->note};
+        struct kernel_answer answer = {.kernel = landing->kernel,
+                                       .outcome = landing->outcome,
+                                       .stored = landing->stored,
+                                       .queue_ns = landing->queue_ns,
+                                       .compile_ns = landing->compile_ns,
+                                       .note = request->note,
+                                       .names = request->names};
         request_answer_kernel(request->conn, request->id, METHOD_COMPILE, request->parts, &answer);
     }
     request_destroy(request);
+}
+
+static int keep_params(struct request *request, struct bytes params, struct error *error)
+{
+    uint8_t *copy = malloc(params.size);
+    if (!copy)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request of %zu bytes", params.size);
+    memcpy(copy, params.at, params.size);
+    request->params = (struct bytes){copy, params.size};
+    return 0;
 }
 
 /* The compiler is not known yet: keep the request until it is. */
@@ -138,16 +172,12 @@ static void park(struct conn *conn, uint32_t id, struct bytes params)
     struct request *request = request_create(conn, id, METHOD_COMPILE);
     if (!request)
         return;
-    uint8_t *copy = malloc(params.size);
-    if (!copy) {
-        struct error error;
-        error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a request of %zu bytes", params.size);
+    struct error error;
+    if (keep_params(request, params, &error) < 0) {
         conn_fail_with(conn, id, &error);
         request_destroy(request);
         return;
     }
-    memcpy(copy, params.at, params.size);
-    request->params = (struct bytes){copy, params.size};
     list_push(&conn->server->parked, &request->in_parked);
 }
 
@@ -178,22 +208,37 @@ void requests_fail_parked(struct server *server, enum status code, const char *t
 }
 
 /* Whether the kernel is in memory; then it is the answer. */
-static bool answer_from_memory(struct conn *conn, uint32_t id, const uint8_t key[DIGEST_SIZE], struct parts parts,
+static bool answer_from_memory(struct conn *conn, uint32_t id, const struct remembered *what,
                                const struct override_note *note)
 {
     struct kernel_id kernel_id = {.owner = conn->uid};
-    memcpy(kernel_id.key, key, sizeof kernel_id.key);
+    memcpy(kernel_id.key, what->key, sizeof kernel_id.key);
     struct held_kernel *kernel = kernel_store_find(conn->server->store, &kernel_id);
     if (!kernel)
         return false;
     struct kernel_answer answer = {
-        .kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored, .note = note};
+        .kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored, .note = note, .names = what->names};
     conn->server->stats.hits_memory_total++;
-    request_answer_kernel(conn, id, METHOD_COMPILE, parts, &answer);
+    request_answer_kernel(conn, id, METHOD_COMPILE, what->parts, &answer);
     return true;
 }
 
-static void board(struct conn *conn, uint32_t id, struct plan *plan, struct parts parts, struct override_note *note)
+/* What the request needs once its compile is over, and the plan gone. */
+static int keep_names(struct request *request, struct entry_names names, struct bytes params, struct error *error)
+{
+    if (names.size == 0)
+        return 0;
+    char *copy = malloc(names.size);
+    if (!copy)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
+    memcpy(copy, names.at, names.size);
+    request->names = (struct entry_names){copy, names.size};
+    return keep_params(request, params, error);
+}
+
+/* The plan and the note are taken over. */
+static void board(struct conn *conn, uint32_t id, struct bytes params, struct plan *plan, struct parts parts,
+                  struct override_note *note)
 {
     struct error error;
     struct request *request = request_create(conn, id, METHOD_COMPILE);
@@ -206,10 +251,23 @@ static void board(struct conn *conn, uint32_t id, struct plan *plan, struct part
     request->note = note;
     request->passenger.on_landing = on_landing;
     request->passenger.owner = (struct queue_owner){plan->request.priority, conn->uid, conn->number};
+    if (keep_names(request, plan->resolved.entry_names, params, &error) < 0) {
+        plan_destroy(plan);
+        conn_fail_with(conn, id, &error);
+        request_destroy(request);
+        return;
+    }
     if (flights_board(&conn->server->flights, plan, &request->passenger, &error) < 0) {
         conn_fail_with(conn, id, &error);
         request_destroy(request);
     }
+}
+
+static int settle(struct server *server, struct plan *plan, const struct compiler_facts *facts, struct error *error)
+{
+    if (plan_settle(plan, facts, error) < 0)
+        return -1;
+    return shown_names_have(&server->flights.shown, plan->key) ? plan_settle_with_names(plan, facts, error) : 0;
 }
 
 /* Other code for the kernel, if the daemon's owner has put a file there; then the plan is settled anew, under the key
@@ -226,7 +284,7 @@ static int override(struct conn *conn, struct plan *plan, const struct compiler_
     struct text text = overrides_find(conn->server->overrides, plan->key, label, note);
     if (!text.at)
         return 0;
-    if (plan_replace_code(plan, text, error) == 0 && plan_settle(plan, facts, error) == 0)
+    if (plan_replace_code(plan, text, error) == 0 && settle(conn->server, plan, facts, error) == 0)
         return 0;
     return error_wrap(error, "the override %.200s", note->file);
 }
@@ -234,15 +292,13 @@ static int override(struct conn *conn, struct plan *plan, const struct compiler_
 static void compile(struct conn *conn, uint32_t id, struct bytes params)
 {
     struct server *server = conn->server;
-    uint8_t key[DIGEST_SIZE];
-    struct parts parts;
+    struct remembered what;
     struct plan *plan;
     struct override_note *note = NULL;
     struct error error;
 
     /* Which key a request has depends on files, where there are overrides. */
-    if (!server->overrides && memo_find(&server->memo, params, key, &parts) &&
-        answer_from_memory(conn, id, key, parts, NULL))
+    if (!server->overrides && memo_find(&server->memo, params, &what) && answer_from_memory(conn, id, &what, NULL))
         return;
     if (plan_create(params, &plan, &error) < 0) {
         conn_fail_with(conn, id, &error);
@@ -258,7 +314,7 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
     }
     int status = -1;
     if (facts)
-        status = plan_settle(plan, facts, &error);
+        status = settle(server, plan, facts, &error);
     else if (server->state != SERVER_RUNNING)
         error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
     else
@@ -271,15 +327,17 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         free(note);
         return;
     }
-    parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,
-                           plan->request.with_details};
+    what.parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,
+                                plan->request.with_details};
+    what.names = plan->resolved.entry_names;
+    memcpy(what.key, plan->key, sizeof what.key);
     if (!server->overrides)
-        memo_add(&server->memo, params, plan->key, parts);
-    if (answer_from_memory(conn, id, plan->key, parts, note)) {
+        memo_add(&server->memo, params, &what);
+    if (answer_from_memory(conn, id, &what, note)) {
         plan_destroy(plan);
         free(note);
     } else {
-        board(conn, id, plan, parts, note);
+        board(conn, id, params, plan, what.parts, note);
     }
 }
 

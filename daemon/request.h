@@ -19,7 +19,8 @@ struct request {
     enum method method;
     struct parts parts;
     struct passenger passenger;   /* compile */
-    struct bytes params;          /* compile, while parked: an own copy */
+    struct bytes params;          /* compile, while parked or while names may be put back: an own copy */
+    struct entry_names names;     /* compile: that placeholders stand for; an own copy */
     struct override_note *note;   /* compile, where the daemon has overrides; else NULL */
     struct kernel_get get;        /* kernel.get, kernel.source */
     struct store_list list;       /* kernel.list */

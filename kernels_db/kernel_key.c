@@ -6,7 +6,7 @@
 
 #include "kernels_db/canonical.h"
 
-#define TAG "fusiond-kernel-1"
+#define TAG "fusiond-kernel-2"
 
 static int text_compare(struct text a, struct text b)
 {
@@ -73,6 +73,7 @@ void kernel_key(const struct key_input *input, uint8_t ret[KEY_SIZE])
         put_part(&canonical, &input->modules[i]);
     put_headers(&canonical, input->headers, input->n_headers);
     put_texts(&canonical, input->entries, input->n_entries);
+    canonical_number(&canonical, input->n_renamed);
     canonical_text(&canonical, input->code);
     canonical_finish(&canonical, ret);
 }

@@ -32,6 +32,7 @@ struct key_input {
     size_t n_headers;
     const struct text *entries;
     size_t n_entries;
+    size_t n_renamed; /* placeholders that stand for names in entries and code */
     struct text code;
 };
 

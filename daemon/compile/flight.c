@@ -107,6 +107,18 @@ static void on_committed(struct store_commit *commit, struct held_kernel *kernel
     land(flight, &landing);
 }
 
+/* Whoever waits settles his plan anew: its key has the names then. */
+static void land_with_names_shown(struct flight *flight)
+{
+    struct error error;
+    error_set(&error, STATUS_INTERNAL, "the image shows the names of its kernels");
+    struct failure failure = failure_of(&error);
+    struct landing landing = {.failure = &failure, .names_show = true};
+    shown_names_add(&flight->flights->shown, flight->id.key);
+    log_compile(flight, "names_shown");
+    land(flight, &landing);
+}
+
 static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome)
 {
     struct flight *flight = container_of(job, struct flight, job);
@@ -118,7 +130,12 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
     flight->compile_ns = outcome->compile_ns;
     stats->queue_ns_total += outcome->queue_ns;
     stats->compile_ns_total += outcome->compile_ns;
-    if (outcome->result && outcome->result->result == 0)
+    bool is_compiled = outcome->result && outcome->result->result == 0;
+    if (is_compiled && !product_takes_names(flight->plan, outcome->result)) {
+        land_with_names_shown(flight);
+        return;
+    }
+    if (is_compiled)
         kernel = product_of(flight->plan, &flight->id, outcome, &error);
     if (kernel) {
         stats->compiles_total++;
@@ -217,7 +234,8 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
 void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
                   struct stats_reply *stats, void (*on_landed)(void *owner), void *owner)
 {
-    *flights = (struct flights){NULL, store, pools, blobs, stats, on_landed, owner};
+    *flights = (struct flights){
+        .store = store, .pools = pools, .blobs = blobs, .stats = stats, .on_landed = on_landed, .owner = owner};
 }
 
 static int start_flight(struct flights *flights, const struct kernel_id *id, struct plan *plan, struct flight **ret,

@@ -15,6 +15,7 @@
 #include "daemon/base/list.h"
 #include "daemon/compile/plan.h"
 #include "daemon/compile/pool.h"
+#include "daemon/compile/shown_names.h"
 #include "daemon/kernel_store.h"
 
 struct flight;
@@ -25,6 +26,7 @@ struct landing {
     enum outcome outcome; /* for the leader; who joined a compile is told JOINED */
     bool stored;
     const struct failure *failure;
+    bool names_show; /* a failure to be passed over: settled again, the plan has another key */
     uint64_t queue_ns;
     uint64_t compile_ns;
 };
@@ -45,6 +47,7 @@ struct flights {
     struct pool **pools; /* by enum compiler_kind; NULL once one is closed: it compiles nothing any more */
     struct blob_store *blobs;
     struct stats_reply *stats;
+    struct shown_names shown;
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;
 };

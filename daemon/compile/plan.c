@@ -38,10 +38,12 @@ static int decode(struct plan *plan, struct bytes params, struct error *error)
     return 0;
 }
 
-int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error)
+static int settle(struct plan *plan, const struct compiler_facts *facts, bool keep_names, struct error *error)
 {
-    const struct fusion *fusion = plan->request.fusion;
-    if (resolve(fusion, plan->request.sample, plan->request.n_sample, facts, &plan->zone, &plan->resolved, error) < 0)
+    const struct compile_request *request = &plan->request;
+    const struct fusion *fusion = request->fusion;
+    if ((keep_names ? resolve_keeping_names : resolve)(fusion, request->sample, request->n_sample, facts, &plan->zone,
+                                                       &plan->resolved, error) < 0)
         return -1;
     plan->compiler_major = facts->major;
     plan->compiler_minor = facts->minor;
@@ -50,6 +52,16 @@ int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct er
         return -1;
     resolved_key(fusion, &plan->resolved, facts, (const uint8_t(*)[DIGEST_SIZE])plan->header_digests, plan->key);
     return 0;
+}
+
+int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error)
+{
+    return settle(plan, facts, false, error);
+}
+
+int plan_settle_with_names(struct plan *plan, const struct compiler_facts *facts, struct error *error)
+{
+    return settle(plan, facts, true, error);
 }
 
 int plan_replace_code(struct plan *plan, struct text code, struct error *error)

@@ -25,6 +25,8 @@ struct plan {
 int plan_create(struct bytes params, struct plan **ret, struct error *error);
 /* Check, resolve and key it, with what is known of its compiler. */
 int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error);
+/* Once more, with the names of its kernels in the key. */
+int plan_settle_with_names(struct plan *plan, const struct compiler_facts *facts, struct error *error);
 /* Other code in place of the client's, from here on; it must be settled again. */
 int plan_replace_code(struct plan *plan, struct text code, struct error *error);
 /* NULL is fine. */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/compile/program_files.h"
+#include "daemon/resolve/image_names.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
 
@@ -16,9 +17,10 @@
 struct draft {
     struct kernel kernel;
     struct kernel_entry entries[LIMIT_ENTRIES];
+    struct text renamed[LIMIT_ENTRIES];
     struct text modules[PREAMBLE_MAX];
     struct text warnings[MAX_WARNINGS];
-    char spill_texts[LIMIT_ENTRIES][256];
+    char spill_texts[LIMIT_ENTRIES][LIMIT_NAME + 128];
     struct phase phases[MAX_PHASES];
     char compiler[64];
 };
@@ -39,6 +41,9 @@ static int take_entries(struct draft *draft, const struct plan *plan, const stru
     }
     draft->kernel.entries = draft->entries;
     draft->kernel.n_entries = result->n_entries;
+    for (size_t i = 0; i < entry_names_count(plan->resolved.entry_names); i++)
+        draft->renamed[draft->kernel.n_renamed++] = entry_name(plan->resolved.entry_names, i);
+    draft->kernel.renamed = draft->renamed;
     return 0;
 }
 
@@ -52,7 +57,7 @@ static void take_warnings(struct draft *draft, const struct plan *plan)
         if (entry->spill_stores + entry->spill_loads == 0)
             continue;
         snprintf(draft->spill_texts[i], sizeof draft->spill_texts[i],
-                 "%.100s spills: %llu bytes stored, %llu bytes loaded at %llu registers", entry->name.at,
+                 "%.512s spills: %llu bytes stored, %llu bytes loaded at %llu registers", plan->resolved.entries[i].at,
                  (unsigned long long)entry->spill_stores, (unsigned long long)entry->spill_loads,
                  (unsigned long long)entry->registers);
         draft->warnings[n++] = text_of(draft->spill_texts[i]);
@@ -73,11 +78,11 @@ static void take_phases(struct draft *draft, const struct pool_outcome *outcome)
 }
 
 /* The code, and what stands around it in the program. */
-static void take_program(struct kernel *kernel, const struct fusion *fusion, const struct resolved *resolved)
+static void take_program(struct kernel *kernel, const struct resolved *resolved)
 {
     struct text program = resolved->program;
-    size_t behind = resolved->code_at + fusion->code.size;
-    kernel->code = fusion->code;
+    size_t behind = resolved->code_at + resolved->code.size;
+    kernel->code = resolved->code;
     kernel->before = (struct text){program.at, resolved->code_at};
     kernel->behind = (struct text){program.at + behind, program.size - behind};
     program_files_digest(program, kernel->preamble);
@@ -113,7 +118,7 @@ static void take_request(struct draft *draft, const struct plan *plan, struct he
     kernel->headers = headers;
     kernel->n_headers = fusion->n_headers;
     kernel->structured = fusion->structured;
-    take_program(kernel, fusion, resolved);
+    take_program(kernel, resolved);
     snprintf(draft->compiler, sizeof draft->compiler, "%s %u.%u", compiler_name(plan->compiler), plan->compiler_major,
              plan->compiler_minor);
     kernel->compiler = text_of(draft->compiler);
@@ -139,6 +144,22 @@ static int take_images(struct draft *draft, const struct worker_result *result, 
     }
     kernel->log = result->log.at ? result->log : TEXT_OF("");
     return 0;
+}
+
+bool product_takes_names(const struct plan *plan, const struct worker_result *result)
+{
+    struct entry_names names = plan->resolved.entry_names;
+    msgpack_zone zone;
+    struct bytes ignored;
+    struct error error = {0};
+    if (names.size == 0 || !msgpack_zone_init(&zone, 8192))
+        return true;
+    if (plan->resolved.image_kind != IMAGE_KIND_PTX && result->image.size)
+        image_names_put(names, plan->resolved.image_kind, result->image, &zone, &ignored, &error);
+    if (result->ptx.size && error.code == STATUS_OK)
+        image_names_put(names, IMAGE_KIND_PTX, result->ptx, &zone, &ignored, &error);
+    msgpack_zone_destroy(&zone);
+    return error.code != STATUS_INTERNAL;
 }
 
 /* A deep copy into the kernel's zone: pack, and parse what was packed. */

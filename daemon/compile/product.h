@@ -11,6 +11,10 @@
 struct held_kernel *product_of(const struct plan *plan, const struct kernel_id *id, const struct pool_outcome *outcome,
                                struct error *error);
 
+/* Whether every placeholder in the images of a successful compile stands where a name can be put in. If not, its names
+ * must be in its key. */
+bool product_takes_names(const struct plan *plan, const struct worker_result *result);
+
 /* The failure of a compile that the compiler rejected. Its texts live in `result` and in `*error`, which is filled. */
 struct failure product_failure(const struct plan *plan, const struct worker_result *result, struct error *error);
 

@@ -59,9 +59,11 @@ static void on_got(struct kernel_get *get, const struct kernel_answer *kernel, c
     else if (fetch->executor)
         fail(fetch->executor, fetch->id, error);
     leave_executor(fetch);
+    kernel_get_finish(&fetch->get);
     free(fetch);
 }
 
+/* The request is taken over when it succeeds. */
 static int look_up(struct executor *executor, uint32_t id, const struct kernel_get *get, struct kernel_store *store,
                    struct stats_reply *stats, struct error *error)
 {
@@ -82,7 +84,7 @@ static int look_up(struct executor *executor, uint32_t id, const struct kernel_g
 void fetch_start(struct executor *executor, const struct envelope *envelope, struct kernel_store *store,
                  struct stats_reply *stats)
 {
-    struct kernel_get get;
+    struct kernel_get get = {0};
     struct kernel_answer kernel;
     struct error error;
     if (executor->n_fetches >= EXECUTOR_FETCHES)
@@ -93,6 +95,9 @@ void fetch_start(struct executor *executor, const struct envelope *envelope, str
         answer(executor, store, envelope->id, get.parts, &kernel);
     else if (look_up(executor, envelope->id, &get, store, stats, &error) < 0)
         fail(executor, envelope->id, &error);
+    else
+        return;
+    kernel_get_finish(&get);
 }
 
 void fetches_orphan(struct executor *executor)

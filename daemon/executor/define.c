@@ -63,7 +63,7 @@ static void on_loaded(struct module_wait *wait, struct module *module, const str
 }
 
 /* Wait for the kernel. The fusion is the operation's, or stays the caller's when that fails. */
-static int wait_for_module(struct session *session, uint32_t id, const uint8_t key[DIGEST_SIZE],
+static int wait_for_module(struct session *session, uint32_t id, const struct module_wish *wish,
                            struct defined *defined, struct error *error)
 {
     struct operation *operation;
@@ -71,7 +71,7 @@ static int wait_for_module(struct session *session, uint32_t id, const uint8_t k
         return -1;
     struct definition *definition = container_of(operation, struct definition, operation);
     definition->wait.done = on_loaded;
-    if (modules_load(&session->process->modules, key, &definition->wait, error) < 0) {
+    if (modules_load(&session->process->modules, wish, &definition->wait, error) < 0) {
         operation_end(operation);
         return -1;
     }
@@ -84,19 +84,19 @@ void request_define(struct session *session, const struct envelope *envelope)
 {
     struct defined *defined;
     struct error error;
-    uint8_t key[DIGEST_SIZE];
+    struct module_wish wish;
     if (HASH_COUNT(session->fusions) >= LIMIT_HANDLES) {
         error_set(&error, STATUS_BUSY, "the channel has %u fusions, the limit", LIMIT_HANDLES);
         request_fail(session, envelope, &error);
         return;
     }
-    if (defined_create(envelope->body, &defined, key, &error) < 0) {
+    if (defined_create(envelope->body, &defined, &wish, &error) < 0) {
         request_fail(session, envelope, &error);
         return;
     }
-    struct module *module = modules_find(&session->process->modules, key);
+    struct module *module = modules_find(&session->process->modules, &wish);
     if ((module ? conclude(session, envelope->id, defined, module, 0, &error)
-                : wait_for_module(session, envelope->id, key, defined, &error)) < 0) {
+                : wait_for_module(session, envelope->id, &wish, defined, &error)) < 0) {
         request_fail(session, envelope, &error);
         defined_destroy(defined);
     }

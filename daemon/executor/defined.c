@@ -189,7 +189,7 @@ static int describe_params(struct defined *defined, struct error *error)
 
 /* ---- life ---- */
 
-static int fill(struct defined *defined, struct bytes params, uint8_t ret_key[DIGEST_SIZE], struct error *error)
+static int fill(struct defined *defined, struct bytes params, struct module_wish *ret_wish, struct error *error)
 {
     struct fusion_define_request define;
     if (message_parse(&fusion_define_request_type, params.at, params.size, &defined->zone, &define, error) < 0)
@@ -206,18 +206,17 @@ static int fill(struct defined *defined, struct bytes params, uint8_t ret_key[DI
     defined->label = define.label;
     if (check_params(fusion, error) < 0 || check_descriptions(fusion, error) < 0 || describe_params(defined, error) < 0)
         return -1;
-    memcpy(ret_key, define.key, DIGEST_SIZE);
-    return 0;
+    return module_wish_make(define.key, define.entries, define.n_entries, &defined->zone, ret_wish, error);
 }
 
-int defined_create(struct bytes params, struct defined **ret, uint8_t ret_key[DIGEST_SIZE], struct error *error)
+int defined_create(struct bytes params, struct defined **ret, struct module_wish *ret_wish, struct error *error)
 {
     struct defined *defined = calloc(1, sizeof *defined);
     if (!defined || !msgpack_zone_init(&defined->zone, 4096)) {
         free(defined);
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a fusion");
     }
-    if (fill(defined, params, ret_key, error) < 0) {
+    if (fill(defined, params, ret_wish, error) < 0) {
         defined_destroy(defined);
         return -1;
     }
@@ -246,7 +245,9 @@ int defined_bind(struct defined *defined, struct module *module, struct error *e
             entry = &kernel->entries[i];
     }
     if (!entry)
-        return error_set(error, STATUS_NOT_FOUND, "entry: the kernel has none called \"%.200s\"",
+        return error_set(error, STATUS_NOT_FOUND,
+                         "entry: the kernel has none called \"%.200s\"; a name that it was not compiled under needs "
+                         "the fusion's `entries`",
                          defined->entry.at ? defined->entry.at : "");
     if (module->modules->backend->ops->find(module->device, entry->lowered.at, entry->name.at, &function, error) < 0)
         return -1;

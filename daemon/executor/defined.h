@@ -26,9 +26,9 @@ struct defined {
     msgpack_zone zone;
 };
 
-/* Read and check a fusion_define_request: names, ranks, what is described and what is not, every expression. The key is
- * copied to ret_key. INVALID_FIELD, INVALID_LAUNCH. */
-int defined_create(struct bytes params, struct defined **ret, uint8_t ret_key[DIGEST_SIZE], struct error *error);
+/* Read and check a fusion_define_request: names, ranks, what is described and what is not, every expression. The kernel
+ * that it wants is told in ret_wish, whose texts are the fusion's. INVALID_FIELD, INVALID_LAUNCH. */
+int defined_create(struct bytes params, struct defined **ret, struct module_wish *ret_wish, struct error *error);
 /* NULL is fine. */
 void defined_destroy(struct defined *defined);
 

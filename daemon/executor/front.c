@@ -37,7 +37,11 @@ void front_send(struct front *front, const struct message_type *type, const void
 
 static void ask(struct front *front, struct fetch *fetch)
 {
-    struct kernel_get_request get = {.has_key = true, .with_image = true};
+    /* The request is only read. */
+    struct kernel_get_request get = {.has_key = true,
+                                     .entries = (struct text *)(uintptr_t)fetch->entries,
+                                     .n_entries = fetch->n_entries,
+                                     .with_image = true};
     msgpack_sbuffer out;
     memcpy(get.key, fetch->key, DIGEST_SIZE);
     fetch->id = ++front->next_id;
@@ -54,11 +58,10 @@ static void ask_next(struct front *front)
         ask(front, container_of(list_pop(&front->waiting), struct fetch, link));
 }
 
-int front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch, struct error *error)
+int front_fetch(struct front *front, struct fetch *fetch, struct error *error)
 {
     if (front->ended)
         return error_set(error, STATUS_SHUTTING_DOWN, "the executor is ending: the daemon has closed its channel");
-    memcpy(fetch->key, key, DIGEST_SIZE);
     list_push(&front->waiting, &fetch->link);
     ask_next(front);
     return 0;

@@ -24,6 +24,8 @@ struct fetch {
     struct list link;
     uint32_t id;
     uint8_t key[DIGEST_SIZE];
+    const struct text *entries; /* as the client calls them, or none; must live until it is done */
+    size_t n_entries;
     /* Called once, on the loop. kernel and image, a sealed memfd, are good until it returns; NULL and -1 beside an
      * error. */
     void (*done)(struct fetch *fetch, const struct kernel *kernel, int image_fd, const struct error *error);
@@ -46,8 +48,8 @@ int front_start(struct front *front, uv_loop_t *loop, int fd, const struct front
 /* No fetch is unanswered. */
 void front_close(struct front *front, void (*on_closed)(struct front *front));
 
-/* Ask for a kernel with its image. SHUTTING_DOWN when the front is gone. */
-int front_fetch(struct front *front, const uint8_t key[DIGEST_SIZE], struct fetch *fetch, struct error *error);
+/* Ask for the kernel of fetch->key, with its image. SHUTTING_DOWN when the front is gone. */
+int front_fetch(struct front *front, struct fetch *fetch, struct error *error);
 /* Tell all that are not answered this. */
 void front_fail_fetches(struct front *front, const struct error *error);
 

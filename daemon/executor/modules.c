@@ -18,7 +18,7 @@ static void free_module(struct module *module)
 static void unload(struct module *module)
 {
     struct modules *modules = module->modules;
-    HASH_DEL(modules->by_key, module);
+    HASH_DEL(modules->by_id, module);
     list_remove(&module->idle);
     if (module->device)
         modules->backend->ops->unload(modules->backend, module->device);
@@ -28,7 +28,7 @@ static void unload(struct module *module)
 void modules_finish(struct modules *modules)
 {
     struct module *module, *next;
-    HASH_ITER(hh, modules->by_key, module, next)
+    HASH_ITER(hh, modules->by_id, module, next)
     unload(module);
 }
 
@@ -68,10 +68,27 @@ bool modules_unload_idle(struct modules *modules)
     return any;
 }
 
-struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE])
+int module_wish_make(const uint8_t key[DIGEST_SIZE], const struct text *entries, size_t n_entries, msgpack_zone *zone,
+                     struct module_wish *ret, struct error *error)
+{
+    size_t size = DIGEST_SIZE;
+    for (size_t i = 0; i < n_entries; i++)
+        size += entries[i].size + 1;
+    uint8_t *id = msgpack_zone_malloc(zone, size), *at = id;
+    if (!id)
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to ask for a kernel");
+    memcpy(at, key, DIGEST_SIZE);
+    at += DIGEST_SIZE;
+    for (size_t i = 0; i < n_entries; at += entries[i++].size + 1)
+        memcpy(at, entries[i].at, entries[i].size + 1);
+    *ret = (struct module_wish){id, size, entries, n_entries};
+    return 0;
+}
+
+struct module *modules_find(struct modules *modules, const struct module_wish *wish)
 {
     struct module *module;
-    HASH_FIND(hh, modules->by_key, key, DIGEST_SIZE, module);
+    HASH_FIND(hh, modules->by_id, wish->id, wish->id_size, module);
     if (!module || !module->device)
         return NULL;
     use(module);
@@ -149,30 +166,61 @@ static void on_fetched(struct fetch *fetch, const struct kernel *kernel, int ima
         unload(module);
 }
 
-int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct module_wait *wait, struct error *error)
+/* What was wished for, until the module goes. */
+static int copy_wish(struct module *module, const struct module_wish *wish)
+{
+    struct text *entries = msgpack_zone_malloc(&module->zone, (wish->n_entries + 1) * sizeof *entries);
+    uint8_t *id = msgpack_zone_malloc(&module->zone, wish->id_size);
+    if (!entries || !id)
+        return -1;
+    memcpy(id, wish->id, wish->id_size);
+    const char *at = (const char *)id + DIGEST_SIZE;
+    for (size_t i = 0; i < wish->n_entries; at += wish->entries[i++].size + 1)
+        entries[i] = (struct text){at, wish->entries[i].size};
+    module->id = id;
+    module->id_size = wish->id_size;
+    module->fetch.entries = entries;
+    module->fetch.n_entries = wish->n_entries;
+    return 0;
+}
+
+static struct module *create_module(struct modules *modules, const struct module_wish *wish)
+{
+    struct module *module = calloc(1, sizeof *module);
+    if (!module || !msgpack_zone_init(&module->zone, 4096)) {
+        free(module);
+        return NULL;
+    }
+    memcpy(module->key, wish->id, DIGEST_SIZE);
+    module->modules = modules;
+    module->fetch.done = on_fetched;
+    memcpy(module->fetch.key, wish->id, DIGEST_SIZE);
+    list_init(&module->idle);
+    list_init(&module->waiters);
+    if (copy_wish(module, wish) < 0) {
+        free_module(module);
+        return NULL;
+    }
+    HASH_ADD_KEYPTR(hh, modules->by_id, module->id, module->id_size, module);
+    if (!table_has(module)) {
+        free_module(module);
+        return NULL;
+    }
+    return module;
+}
+
+int modules_load(struct modules *modules, const struct module_wish *wish, struct module_wait *wait, struct error *error)
 {
     struct module *module;
-    HASH_FIND(hh, modules->by_key, key, DIGEST_SIZE, module);
+    HASH_FIND(hh, modules->by_id, wish->id, wish->id_size, module);
     if (module) {
         list_push(&module->waiters, &wait->link);
         return 0;
     }
-    module = calloc(1, sizeof *module);
-    if (!module || !msgpack_zone_init(&module->zone, 4096)) {
-        free(module);
+    module = create_module(modules, wish);
+    if (!module)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to load a kernel");
-    }
-    memcpy(module->key, key, DIGEST_SIZE);
-    module->modules = modules;
-    module->fetch.done = on_fetched;
-    list_init(&module->idle);
-    list_init(&module->waiters);
-    HASH_ADD(hh, modules->by_key, key, DIGEST_SIZE, module);
-    if (!table_has(module)) {
-        free_module(module);
-        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to load a kernel");
-    }
-    if (front_fetch(modules->front, key, &module->fetch, error) < 0) {
+    if (front_fetch(modules->front, &module->fetch, error) < 0) {
         unload(module);
         return -1;
     }

@@ -1,4 +1,6 @@
-/* The kernels that are loaded on the device: one CudaExecutable, or host image, per key, shared by all clients. */
+/* The kernels that are loaded on the device: one CudaExecutable, or host image, per key and names, shared by all
+ * clients. Profilers read the names out of what is loaded, so clients with other names for a kernel have it loaded
+ * again. */
 #ifndef DAEMON_EXECUTOR_MODULES_H
 #define DAEMON_EXECUTOR_MODULES_H
 
@@ -13,6 +15,8 @@
 struct module {
     UT_hash_handle hh;
     uint8_t key[DIGEST_SIZE];
+    const uint8_t *id; /* as in the wish for it; in the zone */
+    size_t id_size;
     struct device_module *device; /* NULL while it is being fetched */
     struct kernel kernel;         /* its metadata; texts in the zone */
     msgpack_zone zone;
@@ -36,7 +40,7 @@ struct module_wait {
 struct modules {
     struct backend *backend;
     struct front *front;
-    struct module *by_key;
+    struct module *by_id;
     struct list idle; /* the longest unused first */
     uint64_t idle_bytes;
 };
@@ -45,11 +49,23 @@ void modules_init(struct modules *modules, struct backend *backend, struct front
 /* Unload all; nobody waits or uses one any more. */
 void modules_finish(struct modules *modules);
 
+/* A kernel as it is asked for. `entries` are its entries as the client calls them, or none. */
+struct module_wish {
+    const uint8_t *id; /* the key, and behind it each of the entries with its NUL: no two wishes are the same bytes */
+    size_t id_size;
+    const struct text *entries;
+    size_t n_entries;
+};
+
+/* All of it lives as long as the zone and the entries. */
+int module_wish_make(const uint8_t key[DIGEST_SIZE], const struct text *entries, size_t n_entries, msgpack_zone *zone,
+                     struct module_wish *ret, struct error *error);
+
 /* The module if it is loaded, with one user more, or NULL. */
-struct module *modules_find(struct modules *modules, const uint8_t key[DIGEST_SIZE]);
+struct module *modules_find(struct modules *modules, const struct module_wish *wish);
 /* Fetch and load one that was not found, together with whoever wants the same. OUT_OF_MEMORY or
  * SHUTTING_DOWN, and then `done` is not called. */
-int modules_load(struct modules *modules, const uint8_t key[DIGEST_SIZE], struct module_wait *wait,
+int modules_load(struct modules *modules, const struct module_wish *wish, struct module_wait *wait,
                  struct error *error);
 /* Unload all that nobody uses, for memory. false: there was none. */
 bool modules_unload_idle(struct modules *modules);

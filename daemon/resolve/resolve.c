@@ -6,6 +6,7 @@
 #include "daemon/resolve/identifiers.h"
 #include "daemon/resolve/index_type.h"
 #include "daemon/resolve/options.h"
+#include "daemon/resolve/placeholder.h"
 #include "daemon/resolve/registers.h"
 #include "daemon/resolve/source.h"
 #include "daemon/resolve/zone.h"
@@ -28,6 +29,7 @@ struct step {
     struct target target;
     enum index_type index_type;
     size_t uncovered; /* tensors that the sample does not describe */
+    bool keep_names;
 };
 
 /* Where the next sentence for the client goes. */
@@ -130,6 +132,22 @@ static int write_warnings(const struct step *step, struct resolved *ret, struct 
 
 /* ---- settling ---- */
 
+static int rename_entries(const struct step *step, struct resolved *ret, struct error *error)
+{
+    struct renaming renaming;
+    const char *keep = step->keep_names ? "the image shows the names of its kernels"
+                       : step->target.image_kind == IMAGE_KIND_SHARED_OBJECT
+                           ? "images for the host device keep their names"
+                           : NULL;
+    if (placeholder_rename(step->fusion, keep, step->zone, &renaming, error) < 0)
+        return -1;
+    ret->code = renaming.code;
+    ret->entries = renaming.entries;
+    ret->entry_names = renaming.names;
+    ret->names_kept = renaming.kept;
+    return 0;
+}
+
 /* B1.2's order; the fields themselves come before it, the index type after it. */
 static int check(struct step *step, const struct sample_tensor *sample, size_t n_sample, struct error *error)
 {
@@ -170,8 +188,9 @@ static int write_header_parts(const struct step *step, struct resolved *ret, str
     return 0;
 }
 
-int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
-            const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error)
+static int settle(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
+                  const struct compiler_facts *facts, bool keep_names, msgpack_zone *zone, struct resolved *ret,
+                  struct error *error)
 {
     static const struct compile_options nothing;
     struct resolved resolved = {0};
@@ -181,6 +200,7 @@ int resolve(const struct fusion *fusion, const struct sample_tensor *sample, siz
         .compile = fusion->compile ? fusion->compile : &nothing,
         .facts = facts,
         .zone = zone,
+        .keep_names = keep_names,
     };
     if (check(&step, sample, n_sample, error))
         return -1;
@@ -191,7 +211,7 @@ int resolve(const struct fusion *fusion, const struct sample_tensor *sample, siz
 
     struct settings settings = {step.compile,      facts, &step.target, resolved.target, resolved.max_registers,
                                 fusion->structured};
-    if (options_write(&settings, zone, &resolved, error) ||
+    if (options_write(&settings, zone, &resolved, error) || rename_entries(&step, &resolved, error) ||
         source_write(fusion, step.index_type, zone, &resolved, error) || write_header_parts(&step, &resolved, error) ||
         write_warnings(&step, &resolved, error))
         return -1;
@@ -199,13 +219,26 @@ int resolve(const struct fusion *fusion, const struct sample_tensor *sample, siz
     return 0;
 }
 
+int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
+            const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error)
+{
+    return settle(fusion, sample, n_sample, facts, false, zone, ret, error);
+}
+
+int resolve_keeping_names(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
+                          const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret,
+                          struct error *error)
+{
+    return settle(fusion, sample, n_sample, facts, true, zone, ret, error);
+}
+
 /* ---- the key ---- */
 
 /* What stands around the code is hashed as it is, so that another way to assemble programs gives other keys. */
-static size_t key_modules(const struct fusion *fusion, const struct resolved *resolved, struct key_part *ret)
+static size_t key_modules(const struct resolved *resolved, struct key_part *ret)
 {
     const struct preamble_module *modules = preamble_modules();
-    const char *behind = resolved->program.at + resolved->code_at + fusion->code.size;
+    const char *behind = resolved->program.at + resolved->code_at + resolved->code.size;
     size_t n = 0;
     ret[n].name = TEXT_OF("before the code");
     digest_of(resolved->program.at, resolved->code_at, ret[n++].digest);
@@ -231,12 +264,13 @@ void resolved_key(const struct fusion *fusion, const struct resolved *resolved, 
         .args = resolved->key_args,
         .n_args = resolved->n_key_args,
         .modules = modules,
-        .n_modules = key_modules(fusion, resolved, modules),
+        .n_modules = key_modules(resolved, modules),
         .headers = resolved->header_parts,
         .n_headers = fusion->n_headers,
-        .entries = fusion->entries,
+        .entries = resolved->entries,
         .n_entries = fusion->n_entries,
-        .code = fusion->code,
+        .n_renamed = entry_names_count(resolved->entry_names),
+        .code = resolved->code,
     };
     for (size_t i = 0; i < fusion->n_headers; i++)
         memcpy(resolved->header_parts[i].digest, headers[i], DIGEST_SIZE);

@@ -5,6 +5,7 @@
 #ifndef DAEMON_RESOLVE_RESOLVE_H
 #define DAEMON_RESOLVE_RESOLVE_H
 
+#include "daemon/resolve/entry_names.h"
 #include "kernels_db/kernel_key.h"
 #include "proto/message.h"
 
@@ -45,7 +46,11 @@ struct resolved {
     size_t n_key_args;
     uint8_t modules[64]; /* positions in preamble_modules(), the index module first */
     size_t n_modules;
-    struct text *names; /* name expressions, one per entry: "fusiond::softmax" */
+    struct text code;               /* the fusion's, with placeholders for the names of its kernels; the key has it */
+    struct text *entries;           /* the same; one per entry of the fusion */
+    struct entry_names entry_names; /* what the placeholders stand for */
+    struct text names_kept;         /* why some entry keeps its name, for who asks why a kernel missed; or absent */
+    struct text *names;             /* name expressions, one per entry: "fusiond::softmax", with placeholders */
     size_t n_names;
     struct text *warnings; /* sentences for the client */
     size_t n_warnings;
@@ -68,6 +73,11 @@ enum compiler_kind compiler_for(const struct fusion *fusion);
  * -1 with the error of the first check that fails; *ret is then untouched. The fusion must outlive *ret. */
 int resolve(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
             const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret, struct error *error);
+
+/* The same, and every name stays: for a program that was found to show the names of its kernels. */
+int resolve_keeping_names(const struct fusion *fusion, const struct sample_tensor *sample, size_t n_sample,
+                          const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret,
+                          struct error *error);
 
 /* The key of a resolved fusion, with the facts it was resolved with. `headers` are the digests of its headers, in the
  * fusion's order. */

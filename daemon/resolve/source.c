@@ -29,13 +29,12 @@ static const char entry_close[] = ")\n";
 static const char table_close[] = "FUSIOND_HOST_IMAGE_END\n";
 
 /* Which modules stand in front, the index module first. */
-static int choose_modules(const struct fusion *fusion, enum index_type index_type, struct resolved *ret,
-                          struct error *error)
+static int choose_modules(enum index_type index_type, struct resolved *ret, struct error *error)
 {
     uint8_t closure[PREAMBLE_MAX];
-    size_t n = preamble_closure(fusion->code.at, fusion->code.size, closure);
+    size_t n = preamble_closure(ret->code.at, ret->code.size, closure);
     ret->n_modules = 0;
-    if (n == 0 && !code_names(fusion->code, "nvfuser_index_t"))
+    if (n == 0 && !code_names(ret->code, "nvfuser_index_t"))
         return 0;
     int index = preamble_find(index_type == INDEX_TYPE_INT32 ? "index_int32" : "index_int64");
     if (index < 0 || n + 1 > sizeof ret->modules)
@@ -54,8 +53,7 @@ static int write_names(const struct fusion *fusion, msgpack_zone *zone, struct r
     if (!ret->names)
         return -1;
     for (size_t i = 0; i < fusion->n_entries; i++)
-        if (zone_format(zone, &ret->names[i], error, "%s%.*s", prefix, (int)fusion->entries[i].size,
-                        fusion->entries[i].at))
+        if (zone_format(zone, &ret->names[i], error, "%s%.*s", prefix, (int)ret->entries[i].size, ret->entries[i].at))
             return -1;
     ret->n_names = fusion->n_entries;
     return 0;
@@ -127,7 +125,7 @@ static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct
 {
     const struct preamble_module *modules = preamble_modules();
     bool is_host = ret->image_kind == IMAGE_KIND_SHARED_OBJECT;
-    size_t size = (is_host ? table_size(ret) : 0) + sizeof line_one + fusion->code.size + sizeof namespace_open +
+    size_t size = (is_host ? table_size(ret) : 0) + sizeof line_one + ret->code.size + sizeof namespace_open +
                   sizeof namespace_close + defines_size(fusion);
     for (size_t i = 0; i < ret->n_modules; i++)
         size += sizeof include_open + strlen(modules[ret->modules[i]].include) + sizeof include_close;
@@ -148,7 +146,7 @@ static int write_program(const struct fusion *fusion, msgpack_zone *zone, struct
         at = append(at, namespace_open, sizeof namespace_open - 1);
     at = append(at, line_one, sizeof line_one - 1);
     ret->code_at = (size_t)(at - program);
-    at = append(at, fusion->code.at, fusion->code.size);
+    at = append(at, ret->code.at, ret->code.size);
     if (!fusion->structured)
         at = append(at, namespace_close, sizeof namespace_close - 1);
     else if (is_host)
@@ -164,7 +162,7 @@ int source_write(const struct fusion *fusion, enum index_type index_type, msgpac
                  struct error *error)
 {
     ret->n_modules = 0;
-    if (!fusion->structured && choose_modules(fusion, index_type, ret, error))
+    if (!fusion->structured && choose_modules(index_type, ret, error))
         return -1;
     ret->index_type = ret->n_modules ? index_type : index_type_absent;
     return write_names(fusion, zone, ret, error) || write_program(fusion, zone, ret, error) ? -1 : 0;

@@ -28,6 +28,8 @@
  * that the lowered names of kernels are the same in every process. Structured code is just `#line 1 "fusion.cu"` and
  * the code.
  *
+ * The code and the entries are those of *ret, with placeholders for names.
+ *
  * Sets program, code_at, modules, n_modules, names, n_names, and index_type: index_type_absent when no module is in
  * front, as the code then cannot depend on it. */
 int source_write(const struct fusion *fusion, enum index_type index_type, msgpack_zone *zone, struct resolved *ret,

@@ -22,23 +22,23 @@ static struct bytes bytes_of(const char *text)
 
 static void add(const char *text, uint8_t key)
 {
-    uint8_t digest[DIGEST_SIZE];
-    memset(digest, key, sizeof digest);
-    memo_add(&memo, bytes_of(text), digest, (struct parts){.image = true, .log = key == 2});
+    struct remembered what = {.parts = {.image = true, .log = key == 2}};
+    memset(what.key, key, sizeof what.key);
+    if (key == 2)
+        what.names = (struct entry_names){"softmax\0sum", 12};
+    memo_add(&memo, bytes_of(text), &what);
 }
 
 /* The first byte of the key that is found, or 0. */
 static int find(const char *text)
 {
-    uint8_t digest[DIGEST_SIZE];
-    struct parts parts;
-    return memo_find(&memo, bytes_of(text), digest, &parts) ? digest[DIGEST_SIZE - 1] : 0;
+    struct remembered what;
+    return memo_find(&memo, bytes_of(text), &what) ? what.key[DIGEST_SIZE - 1] : 0;
 }
 
 Test(memo, the_same_bytes_are_found_and_no_others)
 {
-    uint8_t digest[DIGEST_SIZE];
-    struct parts parts;
+    struct remembered what;
     start(64 * KIB);
     add("request one", 1);
     add("request two", 2);
@@ -48,8 +48,11 @@ Test(memo, the_same_bytes_are_found_and_no_others)
     cr_assert_eq(find("request one "), 0);
     cr_assert_eq(find(""), 0);
     cr_assert_eq(stats.memo_hits_total, 2);
-    cr_assert(memo_find(&memo, bytes_of("request two"), digest, &parts));
-    cr_assert(parts.image && parts.log && !parts.ptx && !parts.code);
+    cr_assert(memo_find(&memo, bytes_of("request one"), &what));
+    cr_assert_eq(what.names.size, 0);
+    cr_assert(memo_find(&memo, bytes_of("request two"), &what));
+    cr_assert(what.parts.image && what.parts.log && !what.parts.ptx && !what.parts.code);
+    cr_assert(text_is(entry_name(what.names, 0), "softmax") && text_is(entry_name(what.names, 1), "sum"));
     memo_finish(&memo);
 }
 
@@ -72,6 +75,8 @@ Test(memo, adding_again_replaces)
     uint64_t bytes = memo.bytes;
     add("request", 2);
     cr_assert_eq(find("request"), 2);
+    cr_assert_eq(memo.bytes, bytes + 12, "the second has names");
+    add("request", 1);
     cr_assert_eq(memo.bytes, bytes);
     memo_finish(&memo);
     cr_assert_eq(memo.bytes, 0);

@@ -97,12 +97,22 @@ Test(memory_tier, the_newest_stays_even_if_it_is_too_large)
     finish();
 }
 
+static const struct entry_names no_names, names_a = {"softmax", 8}, names_b = {"softmin", 8};
+
+/* As an answer does it. */
+static int part_fd(struct held_kernel *kernel, enum kernel_part part)
+{
+    int fd = memory_tier_kept_fd(kernel, part, no_names);
+    struct bytes bytes = part == PART_IMAGE ? kernel->kernel.image : kernel->kernel.ptx;
+    return fd >= 0 ? fd : memory_tier_keep_fd(&tier, kernel, part, no_names, bytes);
+}
+
 Test(memory_tier, the_same_id_replaces)
 {
     start(4);
     hold(1);
     uint64_t bytes = stats.memory_bytes;
-    memory_tier_image_fd(&tier, find(1));
+    part_fd(find(1), PART_IMAGE);
     hold(1);
     cr_assert_eq(stats.memory_bytes, bytes);
     cr_assert_eq(stats.memory_kernels, 1);
@@ -117,9 +127,9 @@ Test(memory_tier, I1_an_image_as_a_sealed_memfd)
     start(4);
     hold(7);
     struct held_kernel *kernel = find(7);
-    int fd = memory_tier_image_fd(&tier, kernel);
+    int fd = part_fd(kernel, PART_IMAGE);
     cr_assert_geq(fd, 0);
-    cr_assert_eq(memory_tier_image_fd(&tier, kernel), fd, "made once");
+    cr_assert_eq(part_fd(kernel, PART_IMAGE), fd, "made once");
     cr_assert_eq(pread(fd, bytes, sizeof bytes, 0), IMAGE);
     cr_assert_eq(memcmp(bytes, kernel->kernel.image.at, IMAGE), 0);
     cr_assert_eq(fcntl(fd, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
@@ -127,7 +137,7 @@ Test(memory_tier, I1_an_image_as_a_sealed_memfd)
     cr_assert_eq(errno, EPERM);
     cr_assert_eq(ftruncate(fd, 1), -1);
     cr_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-    int ptx = memory_tier_ptx_fd(&tier, kernel);
+    int ptx = part_fd(kernel, PART_PTX);
     cr_assert_neq(ptx, fd);
     cr_assert_eq(pread(ptx, bytes, sizeof bytes, 0), 3);
     cr_assert_eq(tier.n_fds, 2);
@@ -142,34 +152,58 @@ Test(memory_tier, F16_memfds_are_capped)
     tier.max_fds = 4;
     for (unsigned i = 0; i < 10; i++) {
         hold(i);
-        cr_assert_geq(memory_tier_image_fd(&tier, find(i)), 0);
-        cr_assert_geq(memory_tier_ptx_fd(&tier, find(i)), 0);
-        cr_assert(find(i)->image_fd >= 0 && find(i)->ptx_fd >= 0, "those of the one that asks stay");
+        cr_assert_geq(part_fd(find(i), PART_IMAGE), 0);
+        cr_assert_geq(part_fd(find(i), PART_PTX), 0);
+        cr_assert(find(i)->fds[PART_IMAGE].fd >= 0 && find(i)->fds[PART_PTX].fd >= 0,
+                  "those of the one that asks stay");
         cr_assert_leq(tier.n_fds, 4);
     }
     /* An older one gets its memfd again. */
-    cr_assert_lt(find(0)->image_fd, 0);
-    cr_assert_geq(memory_tier_image_fd(&tier, find(0)), 0);
+    cr_assert_lt(find(0)->fds[PART_IMAGE].fd, 0);
+    cr_assert_geq(part_fd(find(0), PART_IMAGE), 0);
     cr_assert_leq(tier.n_fds, 4);
     finish();
 }
 
-Test(memory_tier, a_kept_answer_is_for_its_method_and_parts)
+Test(memory_tier, B7_2_a_memfd_is_for_its_names)
+{
+    start(4);
+    hold(7);
+    struct held_kernel *kernel = find(7);
+    struct bytes a = {(const uint8_t *)"softmax's", 9}, b = {(const uint8_t *)"softmin's", 9};
+    char bytes[9];
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_IMAGE, names_a), -1);
+    int fd = memory_tier_keep_fd(&tier, kernel, PART_IMAGE, names_a, a);
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_IMAGE, (struct entry_names){"softmax", 8}), fd);
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_IMAGE, names_b), -1);
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_IMAGE, no_names), -1);
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_PTX, names_a), -1);
+    fd = memory_tier_keep_fd(&tier, kernel, PART_IMAGE, names_b, b);
+    cr_assert(pread(fd, bytes, 9, 0) == 9 && memcmp(bytes, b.at, 9) == 0);
+    cr_assert_eq(memory_tier_kept_fd(kernel, PART_IMAGE, names_a), -1);
+    cr_assert_eq(tier.n_fds, 1, "one in place of the other");
+    finish();
+}
+
+Test(memory_tier, a_kept_answer_is_for_its_method_parts_and_names)
 {
     struct parts image = {.image = true}, both = {.image = true, .ptx = true};
     start(4);
     hold(1);
     struct held_kernel *kernel = find(1);
     uint64_t bytes = stats.memory_bytes;
-    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image).at);
-    memory_tier_keep_answer(&tier, kernel, METHOD_COMPILE, image, (struct bytes){(const uint8_t *)"packed", 6});
-    struct bytes answer = memory_tier_answer(kernel, METHOD_COMPILE, image);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image, names_a).at);
+    memory_tier_keep_answer(&tier, kernel, METHOD_COMPILE, image, names_a,
+                            (struct bytes){(const uint8_t *)"packed", 6});
+    struct bytes answer = memory_tier_answer(kernel, METHOD_COMPILE, image, names_a);
     cr_assert(answer.size == 6 && memcmp(answer.at, "packed", 6) == 0);
-    cr_assert_null(memory_tier_answer(kernel, METHOD_KERNEL_GET, image).at);
-    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, both).at);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image, names_b).at);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image, no_names).at);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_KERNEL_GET, image, names_a).at);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, both, names_a).at);
     cr_assert_eq(stats.memory_bytes, bytes + 6);
-    memory_tier_keep_answer(&tier, kernel, METHOD_COMPILE, both, (struct bytes){(const uint8_t *)"p", 1});
+    memory_tier_keep_answer(&tier, kernel, METHOD_COMPILE, both, names_a, (struct bytes){(const uint8_t *)"p", 1});
     cr_assert_eq(stats.memory_bytes, bytes + 1);
-    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image).at);
+    cr_assert_null(memory_tier_answer(kernel, METHOD_COMPILE, image, names_a).at);
     finish();
 }

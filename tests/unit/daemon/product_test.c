@@ -88,8 +88,11 @@ Test(product, B3_3_spills_are_a_warning)
     entry.has_spill_stores = entry.has_spill_loads = true;
     struct held_kernel *held = make();
     cr_assert_eq(held->kernel.n_warnings, 1);
-    cr_assert(text_is(held->kernel.warnings[0], "f spills: 8 bytes stored, 16 bytes loaded at 40 registers"), "%s",
-              held->kernel.warnings[0].at);
+    cr_assert(text_is(held->kernel.warnings[0], PLACEHOLDER_STEM
+                      "00" PLACEHOLDER_TAIL " spills: 8 bytes stored, 16 bytes loaded at 40 registers"),
+              "%s", held->kernel.warnings[0].at);
+    cr_assert_eq(held->kernel.n_renamed, 1);
+    cr_assert(text_is(held->kernel.renamed[0], "f"));
     held_kernel_destroy(held);
 }
 

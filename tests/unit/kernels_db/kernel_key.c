@@ -42,7 +42,7 @@ static void check_vector(const char *name, const struct key_input *input, const 
 Test(kernel_key, vector_empty)
 {
     struct key_input input = {0};
-    check_vector("empty", &input, "27f071cdcc874fdc61af8395fbe645d7a4414f26509e5d8e5e1c7e84ab5401cc");
+    check_vector("empty", &input, "c547ffb882a040e29c5bc34ddf823b159d8f60d007e2b58ca245a265f6d1e4bd");
 }
 
 Test(kernel_key, vector_copy)
@@ -64,7 +64,30 @@ Test(kernel_key, vector_copy)
                         "{ out[threadIdx.x] = in[threadIdx.x]; }\n"),
     };
     digest_of("compiler", 8, input.build);
-    check_vector("copy", &input, "35309db573170d13a5fe2d79c6c4d79c13ef88e56819908d77d1852cd6c920d5");
+    check_vector("copy", &input, "bc869312475d19fa0044cfce500bd9e5187877dee341407ae21abc5ea17c4e4a");
+}
+
+Test(kernel_key, vector_renamed)
+{
+    struct text args[] = {TEXT_OF("--std=c++17"), TEXT_OF("--gpu-architecture=sm_90a"), TEXT_OF("--fmad=true")};
+    struct key_part modules[] = {part_of("index32", "using nvfuser_index_t = int;\n")};
+    struct text entries[] = {TEXT_OF("fusiond_entry_00_its_name_is_put_in_when_the_kernel_is_delivered")};
+    struct key_input input = {
+        .target = TEXT_OF("sm_90a"),
+        .image_kind = IMAGE_KIND_CUBIN,
+        .index_type = INDEX_TYPE_INT32,
+        .args = args,
+        .n_args = COUNT(args),
+        .modules = modules,
+        .n_modules = COUNT(modules),
+        .entries = entries,
+        .n_entries = COUNT(entries),
+        .n_renamed = 1,
+        .code = TEXT_OF("__global__ void fusiond_entry_00_its_name_is_put_in_when_the_kernel_is_delivered"
+                        "(float *out, const float *in) { out[threadIdx.x] = in[threadIdx.x]; }\n"),
+    };
+    digest_of("compiler", 8, input.build);
+    check_vector("renamed", &input, "9436c630cae3c78192c136ee1e209f427e43a0b0518a27fc40944d5a78454fa3");
 }
 
 Test(kernel_key, vector_headers)
@@ -83,7 +106,7 @@ Test(kernel_key, vector_headers)
         .code = TEXT_OF("#include \"a.h\"\n"),
     };
     digest_of("compiler", 8, input.build);
-    check_vector("headers", &input, "6d8c7619219c203cdcfd840b0735a4cd840280bcac67e2bc50d2d0340596bfc9");
+    check_vector("headers", &input, "62f63eb0008da56b9009ea8d116471cf4db20a18a990bf0f2e443a6655b4f39f");
 }
 
 Test(kernel_key, vector_host)
@@ -104,7 +127,7 @@ Test(kernel_key, vector_host)
         .code = TEXT_OF("__global__ void copy(float *out, const float *in) { *out = *in; }\n"),
     };
     digest_of("compiler", 8, input.build);
-    check_vector("host", &input, "86b2699feb3ab7b1a7b1d820f7adacbe03432d153883fc51609d40aceb8e3f93");
+    check_vector("host", &input, "03fc196b89c51c66f172f163e7142925873106f30699d7930858b9d9db4316fd");
 }
 
 /* ---- an input whose every byte can be reached ---- */
@@ -218,6 +241,10 @@ Test(kernel_key, F29_any_changed_choice_or_count_changes_the_key)
     input = base;
     input.structured = true;
     expect_new(&input, "structured", 0);
+
+    input = base;
+    input.n_renamed = 1;
+    expect_new(&input, "renamed", 1);
 
     for (size_t n = 0; n < 3; n++) {
         input = base;

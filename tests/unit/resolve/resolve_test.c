@@ -7,6 +7,9 @@
 
 /* ---- the program ---- */
 
+/* What stands for the name of the first entry. */
+#define FIRST PLACEHOLDER_STEM "00" PLACEHOLDER_TAIL
+
 static const char plain[] = "__global__ void plain(float *x) { x[threadIdx.x] = 0; }";
 
 static void expect_start(struct text program, const char *start)
@@ -22,7 +25,7 @@ Test(resolve, B4_3_only_what_is_needed)
     request.entries[0] = TEXT_OF("plain");
     cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
     cr_expect_str_eq(request.resolved.program.at, "namespace fusiond {\n#line 1 \"fusion.cu\"\n"
-                                                  "__global__ void plain(float *x) { x[threadIdx.x] = 0; }\n}\n");
+                                                  "__global__ void " FIRST "(float *x) { x[threadIdx.x] = 0; }\n}\n");
     cr_expect_eq(request.resolved.program.size, strlen(request.resolved.program.at));
     cr_expect_eq(request.resolved.n_modules, 0);
     cr_expect_eq(request.resolved.index_type, index_type_absent, "such code cannot depend on it");
@@ -64,7 +67,7 @@ Test(resolve, B4_3_index_module_first_then_the_closure)
         size_t n = preamble_closure(request.fusion.code.at, request.fusion.code.size, closure);
         cr_expect_eq(resolved->n_modules, n + 1);
         cr_expect_eq(memcmp(resolved->modules + 1, closure, n), 0);
-        /* Each is included once, in this order, and the code follows as it was given. */
+        /* Each is included once, in this order, and the code follows as it was given, but for names. */
         const char *at = resolved->program.at;
         for (size_t k = 0; k < resolved->n_modules; k++) {
             char line[128];
@@ -76,8 +79,9 @@ Test(resolve, B4_3_index_module_first_then_the_closure)
         cr_assert_eq(strncmp(at, frame, strlen(frame)), 0, "%s", at);
         at += strlen(frame);
         cr_expect_eq(at, resolved->program.at + resolved->code_at);
-        cr_assert_eq(memcmp(at, request.fusion.code.at, request.fusion.code.size), 0);
-        cr_expect_str_eq(at + request.fusion.code.size, "\n}\n");
+        cr_assert_eq(memcmp(at, resolved->code.at, resolved->code.size), 0);
+        cr_assert_eq(strncmp(at, "__global__ void " FIRST "(", strlen("__global__ void " FIRST "(")), 0);
+        cr_expect_str_eq(at + resolved->code.size, "\n}\n");
         request_finish(&request);
     }
 }
@@ -89,11 +93,12 @@ Test(resolve, B4_5_structured_code_stands_alone)
     struct text code = request.fusion.code;
     request.fusion.structured = true;
     cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
-    expect_start(request.resolved.program, "#line 1 \"fusion.cu\"\n__global__ void scale(");
-    cr_expect_eq(request.resolved.program.size, strlen("#line 1 \"fusion.cu\"\n") + code.size);
+    expect_start(request.resolved.program, "#line 1 \"fusion.cu\"\n__global__ void " FIRST "(");
+    cr_expect_eq(request.resolved.program.size,
+                 strlen("#line 1 \"fusion.cu\"\n") + code.size + PLACEHOLDER_SIZE - strlen("scale"));
     cr_expect_eq(request.resolved.n_modules, 0);
     cr_expect_eq(request.resolved.index_type, index_type_absent);
-    cr_expect(text_is(request.resolved.names[0], "scale"));
+    cr_expect(text_is(request.resolved.names[0], FIRST));
     request_finish(&request);
 }
 
@@ -105,8 +110,8 @@ Test(resolve, B3_1_name_expressions)
     request.fusion.n_entries = 2;
     cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
     cr_assert_eq(request.resolved.n_names, 2);
-    cr_expect(text_is(request.resolved.names[0], "fusiond::scale"));
-    cr_expect(text_is(request.resolved.names[1], "fusiond::nvf::f<float, 4>"));
+    cr_expect(text_is(request.resolved.names[0], "fusiond::" FIRST));
+    cr_expect(text_is(request.resolved.names[1], "fusiond::nvf::f<float, 4>"), "which the code does not declare");
     request_finish(&request);
 }
 
@@ -353,8 +358,18 @@ static void plain_with(struct request *request, enum index_type type)
 CHANGE(plain_32, plain_with(request, INDEX_TYPE_INT32))
 CHANGE(plain_64, plain_with(request, INDEX_TYPE_INT64))
 
+static void plain_called_another(struct request *request)
+{
+    request->fusion.code = TEXT_OF("__global__ void another(float *x) { x[threadIdx.x] = 0; }");
+    request->entries[0] = TEXT_OF("another");
+}
+
+CHANGE(plain_again, plain_with(request, INDEX_TYPE_INT64), request->entries[0] = TEXT_OF("plain"))
+CHANGE(same_but_its_name, plain_called_another(request))
+
 Test(resolve, B7_2_what_does_not_change_the_image_does_not_change_the_key)
 {
+    expect_same_key(plain_again, same_but_its_name, "the name of a kernel");
     expect_same_key(change_nothing, same_label, "label");
     expect_same_key(change_nothing, same_scheduler, "scheduler");
     expect_same_key(change_nothing, same_params, "names of parameters");
