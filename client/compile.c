@@ -141,6 +141,16 @@ static int call(struct fusiond_connection *connection, struct fusiond_fusion *fu
     return connection_call(connection, METHOD_COMPILE, request, NULL, 0, ret, error);
 }
 
+/* The daemon has checked the values. A kernel that is PTX does not hold them: it is the same for all of them. */
+static void keep_load_options(const struct compile_options *compile, struct fusiond_kernel *kernel)
+{
+    if (!compile)
+        return;
+    kernel->max_registers = compile->has_max_registers ? (unsigned)compile->max_registers : 0;
+    kernel->block_size = compile->has_block_size ? (unsigned)compile->block_size : 0;
+    kernel->level = compile->has_opt_level ? (unsigned)compile->opt_level + 1 : 0;
+}
+
 static int compile(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
                    const struct fusiond_compile_options *options, struct fusiond_kernel **ret, struct error *error)
 {
@@ -180,6 +190,8 @@ static int compile(struct fusiond_connection *connection, struct fusiond_fusion 
     };
     if (fill_samples(options, samples, error) == 0 && call(connection, fusion, &request, &reply, error) == 0)
         result = kernel_of_reply(connection, METHOD_COMPILE, &reply, ret, error);
+    if (result == 0)
+        keep_load_options(message.compile, *ret);
     goto done;
 no_memory:
     error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");

@@ -99,6 +99,19 @@ static struct fusiond_defined *new_defined(const struct fusion *message)
     return defined;
 }
 
+/* What matters when the kernel is PTX. Values out of range were the compile's to refuse; here they are left out. */
+static void add_load_options(const struct compile_options *compile, struct fusion_define_request *ret)
+{
+    if (!compile)
+        return;
+    ret->has_max_registers = compile->has_max_registers && compile->max_registers - 1 < 255;
+    ret->max_registers = ret->has_max_registers ? compile->max_registers : 0;
+    ret->has_block_size = compile->has_block_size && compile->block_size > 0 && compile->block_size <= 1024;
+    ret->block_size = ret->has_block_size ? (uint64_t)compile->block_size : 0;
+    ret->has_opt_level = compile->has_opt_level && compile->opt_level <= 4;
+    ret->opt_level = ret->has_opt_level ? compile->opt_level : 0;
+}
+
 static int define(struct fusiond_device *device, const char *key, const char *entry, const struct fusion *message,
                   struct fusiond_defined *defined, struct error *error)
 {
@@ -117,6 +130,7 @@ static int define(struct fusiond_device *device, const char *key, const char *en
         .launch = message->launch,
         .label = message->label,
     };
+    add_load_options(message->compile, &request);
     if (key_from_hex(key, request.key) < 0)
         return error_set(error, STATUS_INVALID_FIELD, "key: \"%.80s\" is not %d hex digits", key, 2 * DIGEST_SIZE);
     if (device_ask(device, METHOD_FUSION_DEFINE, &request, NULL, 0, NULL, &reply, error) < 0)

@@ -578,7 +578,9 @@ FUSIOND_API uint64_t fusiond_launched_bytes(const struct fusiond_launched *launc
 struct fusiond_module;
 
 /* Load the image (the kernel must have been fetched with FUSIOND_IMAGE, and outlive nothing: it is copied by the
- * driver). device >= 0: into that device's primary context; -1: into the context that is current. NO_DRIVER, DRIVER. */
+ * driver). PTX of fusiond_compile is loaded with what the fusion says of registers and the optimiser's level, that of
+ * fusiond_get without. device >= 0: into that device's primary context; -1: into the context that is current.
+ * NO_DRIVER, DRIVER. */
 FUSIOND_API int fusiond_load(const struct fusiond_kernel *kernel, int device, struct fusiond_module **ret,
                              struct fusiond_error *error);
 /* Unload; the kernel must not be running. NULL is fine. */

@@ -25,6 +25,8 @@ struct fusiond_kernel {
     size_t n_notes;
     char key[2 * DIGEST_SIZE + 1];
     struct part image, ptx;
+    /* Of the fusion that it was compiled for, for the loader of PTX; 0: not said. level: 1 + the optimiser's. */
+    unsigned max_registers, block_size, level;
 };
 
 /* Make a kernel of a successful reply to `method`, compile or kernel.get. Descriptors of the connection are used up. */

@@ -7,6 +7,7 @@
 #include "client/error.h"
 #include "client/fusion.h"
 #include "client/kernel.h"
+#include "daemon/resolve/registers.h"
 
 /* The driver's messages while it loads; longer ones are cut by the driver itself. */
 #define LOAD_LOG 4096
@@ -72,12 +73,35 @@ static int choose_context(struct fusiond_module *module, int ordinal, struct err
     return result == 0 ? 0 : driver_failed(driver, "cuDevicePrimaryCtxRetain", result, error);
 }
 
-static int load_image(struct fusiond_module *module, const void *image, struct error *error)
+/* What the compiler was not told, because it made no machine code. */
+static int add_ptx_options(const struct fusiond_module *module, const struct fusiond_kernel *kernel, int *options,
+                           void **values, unsigned *n, struct error *error)
+{
+    unsigned capability;
+    if (driver_capability(module->driver, module->device, &capability, error) < 0)
+        return -1;
+    unsigned limit = register_limit(capability, kernel->block_size, kernel->max_registers);
+    if (limit) {
+        options[*n] = JIT_MAX_REGISTERS;
+        values[(*n)++] = (void *)(uintptr_t)limit;
+    }
+    if (kernel->level) {
+        options[*n] = JIT_OPTIMIZATION_LEVEL;
+        values[(*n)++] = (void *)(uintptr_t)(kernel->level - 1);
+    }
+    return 0;
+}
+
+static int load_image(struct fusiond_module *module, const struct fusiond_kernel *kernel, const void *image,
+                      struct error *error)
 {
     char log[LOAD_LOG] = "";
-    int options[] = {JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_SIZE};
-    void *values[] = {log, (void *)(uintptr_t)sizeof log};
-    int result = module->driver->module_load(&module->module, image, 2, options, values);
+    int options[4] = {JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_SIZE};
+    void *values[4] = {log, (void *)(uintptr_t)sizeof log};
+    unsigned n = 2;
+    if (kernel->message.image_kind == IMAGE_KIND_PTX && add_ptx_options(module, kernel, options, values, &n, error) < 0)
+        return -1;
+    int result = module->driver->module_load(&module->module, image, n, options, values);
     if (result == 0)
         return 0;
     module->module = NULL;
@@ -125,7 +149,7 @@ static int load(struct fusiond_module *module, const struct fusiond_kernel *kern
     module->index_type = kernel->message.index_type;
     int result = enter(module, error);
     if (result == 0) {
-        result = load_image(module, image, error);
+        result = load_image(module, kernel, image, error);
         if (result == 0)
             result = find_functions(module, kernel, error);
         leave(module);

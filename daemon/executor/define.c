@@ -1,6 +1,7 @@
 /* fusion.define: from a request to a fusion that can be launched. */
 #include "daemon/executor/process.h"
 #include "daemon/executor/requests.h"
+#include "daemon/resolve/registers.h"
 
 /* A define that waits for its kernel. */
 struct definition {
@@ -80,6 +81,17 @@ static int wait_for_module(struct session *session, uint32_t id, const struct mo
     return 0;
 }
 
+/* As for SASS, where the compiler is told: block sizes of one class have one limit. The host device loads no PTX. */
+static struct load_options load_options(const struct backend *backend, const struct load_wish *wish)
+{
+    struct load_options options = {0};
+    if (backend->facts.kind == DEVICE_KIND_HOST)
+        return options;
+    options.max_registers = register_limit(backend->facts.capability, wish->block_size, wish->max_registers);
+    options.level = wish->has_opt_level ? wish->opt_level + 1 : 0;
+    return options;
+}
+
 void request_define(struct session *session, const struct envelope *envelope)
 {
     struct defined *defined;
@@ -94,6 +106,8 @@ void request_define(struct session *session, const struct envelope *envelope)
         request_fail(session, envelope, &error);
         return;
     }
+    struct load_options options = load_options(session->process->backend, &defined->options);
+    module_wish_set_options(&wish, &options);
     struct module *module = modules_find(&session->process->modules, &wish);
     if ((module ? conclude(session, envelope->id, defined, module, 0, &error)
                 : wait_for_module(session, envelope->id, &wish, defined, &error)) < 0) {

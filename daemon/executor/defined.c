@@ -189,6 +189,14 @@ static int describe_params(struct defined *defined, struct error *error)
 
 /* ---- life ---- */
 
+/* Values above the limit are refused where the message is read. */
+static int check_option(const char *name, bool is_set, uint64_t value, unsigned limit, struct error *error)
+{
+    if (!is_set || value > 0)
+        return 0;
+    return error_set(error, STATUS_INVALID_FIELD, "%s: is 0; the limits are 1 and %u", name, limit);
+}
+
 static int fill(struct defined *defined, struct bytes params, struct module_wish *ret_wish, struct error *error)
 {
     struct fusion_define_request define;
@@ -204,6 +212,13 @@ static int fill(struct defined *defined, struct bytes params, struct module_wish
     fusion->launch = define.launch;
     defined->entry = define.entry;
     defined->label = define.label;
+    defined->options = (struct load_wish){.max_registers = (unsigned)define.max_registers,
+                                          .block_size = (unsigned)define.block_size,
+                                          .has_opt_level = define.has_opt_level,
+                                          .opt_level = (unsigned)define.opt_level};
+    if (check_option("max_registers", define.has_max_registers, define.max_registers, 255, error) < 0 ||
+        check_option("block_size", define.has_block_size, define.block_size, 1024, error) < 0)
+        return -1;
     if (check_params(fusion, error) < 0 || check_descriptions(fusion, error) < 0 || describe_params(defined, error) < 0)
         return -1;
     return module_wish_make(define.key, define.entries, define.n_entries, &defined->zone, ret_wish, error);

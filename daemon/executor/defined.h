@@ -12,6 +12,13 @@ struct defined_param {
     size_t alias; /* of an output: the tensor that it is written into; else the number of parameters */
 };
 
+/* What is to be done when the kernel is PTX; 0: not said. */
+struct load_wish {
+    unsigned max_registers, block_size;
+    bool has_opt_level;
+    unsigned opt_level;
+};
+
 /* Owned by its session. */
 struct defined {
     UT_hash_handle hh;
@@ -21,6 +28,7 @@ struct defined {
     struct fusion fusion; /* params, outputs, intermediates and launch alone; texts in the zone */
     struct text entry;    /* as it was asked for; absent: the first one */
     struct text label;
+    struct load_wish options;
     struct defined_param *params; /* one per parameter */
     size_t n_shapes;              /* sizes and strides of all outputs */
     msgpack_zone zone;

@@ -95,12 +95,18 @@ struct device_mark {
 /* A moment of a stream, by the device's clock. Made by stamp; may be compared once a mark queued after it is done. */
 struct device_stamp;
 
+/* How to make machine code of PTX. No padding: it is a part of a hash's key. */
+struct load_options {
+    uint32_t max_registers; /* per thread; 0: no limit */
+    uint32_t level;         /* 1 + the optimiser's level; 0: the loader's own */
+};
+
 /* All return 0, or -1 with an error and *ret untouched. Those without an error cannot fail. */
 struct device_ops {
     void (*close)(struct backend *backend, void (*on_closed)(void *context), void *context);
 
-    /* fd: a sealed memfd of the image; borrowed. LOAD_FAILED holds the loader's log. */
-    int (*load)(struct backend *backend, enum image_kind kind, int fd, size_t size, unsigned max_registers,
+    /* fd: a sealed memfd of the image; borrowed. options: for PTX. LOAD_FAILED holds the loader's log. */
+    int (*load)(struct backend *backend, enum image_kind kind, int fd, size_t size, const struct load_options *options,
                 struct device_module **ret, struct error *error);
     void (*unload)(struct backend *backend, struct device_module *module);
     /* lowered: the symbol; name: the name expression as the client wrote it (the host device looks entries up by it).

@@ -3,6 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The parts of an id. */
+#define OPTIONS_AT DIGEST_SIZE
+#define ENTRIES_AT (OPTIONS_AT + sizeof(struct load_options))
+
 void modules_init(struct modules *modules, struct backend *backend, struct front *front)
 {
     *modules = (struct modules){.backend = backend, .front = front};
@@ -71,24 +75,46 @@ bool modules_unload_idle(struct modules *modules)
 int module_wish_make(const uint8_t key[DIGEST_SIZE], const struct text *entries, size_t n_entries, msgpack_zone *zone,
                      struct module_wish *ret, struct error *error)
 {
-    size_t size = DIGEST_SIZE;
+    size_t size = ENTRIES_AT;
     for (size_t i = 0; i < n_entries; i++)
         size += entries[i].size + 1;
     uint8_t *id = msgpack_zone_malloc(zone, size), *at = id;
     if (!id)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to ask for a kernel");
+    memset(id, 0, ENTRIES_AT);
     memcpy(at, key, DIGEST_SIZE);
-    at += DIGEST_SIZE;
+    at += ENTRIES_AT;
     for (size_t i = 0; i < n_entries; at += entries[i++].size + 1)
         memcpy(at, entries[i].at, entries[i].size + 1);
-    *ret = (struct module_wish){id, size, entries, n_entries};
+    *ret = (struct module_wish){.id = id, .id_size = size, .entries = entries, .n_entries = n_entries};
     return 0;
+}
+
+void module_wish_set_options(struct module_wish *wish, const struct load_options *options)
+{
+    wish->options = *options;
+    memcpy(wish->id + OPTIONS_AT, options, sizeof *options);
+}
+
+/* Options mean nothing to machine code, so any that was loaded of the key and the names will do. Looked for only when a
+ * client defines a fusion with options that are new here. */
+static struct module *find_machine_code(struct modules *modules, const struct module_wish *wish)
+{
+    struct module *module, *next;
+    HASH_ITER(hh, modules->by_id, module, next)
+    if (module->device && module->kernel.image_kind != IMAGE_KIND_PTX && module->id_size == wish->id_size &&
+        memcmp(module->id, wish->id, OPTIONS_AT) == 0 &&
+        memcmp(module->id + ENTRIES_AT, wish->id + ENTRIES_AT, wish->id_size - ENTRIES_AT) == 0)
+        return module;
+    return NULL;
 }
 
 struct module *modules_find(struct modules *modules, const struct module_wish *wish)
 {
     struct module *module;
     HASH_FIND(hh, modules->by_id, wish->id, wish->id_size, module);
+    if (!module)
+        module = find_machine_code(modules, wish);
     if (!module || !module->device)
         return NULL;
     use(module);
@@ -116,11 +142,11 @@ static int keep_metadata(struct module *module, const struct kernel *kernel, str
     return status;
 }
 
-static int call_loader(struct backend *backend, const struct kernel *kernel, int image_fd, struct device_module **ret,
-                       struct error *error)
+static int call_loader(struct module *module, const struct kernel *kernel, int image_fd, struct error *error)
 {
-    return backend->ops->load(backend, kernel->image_kind, image_fd, (size_t)kernel->image_size,
-                              (unsigned)kernel->max_registers, ret, error);
+    struct backend *backend = module->modules->backend;
+    return backend->ops->load(backend, kernel->image_kind, image_fd, (size_t)kernel->image_size, &module->options,
+                              &module->device, error);
 }
 
 static int load(struct module *module, const struct kernel *kernel, int image_fd, struct error *error)
@@ -133,9 +159,9 @@ static int load(struct module *module, const struct kernel *kernel, int image_fd
     if (keep_metadata(module, kernel, error) < 0)
         return -1;
     uint64_t start = uv_hrtime();
-    int status = call_loader(backend, kernel, image_fd, &module->device, error);
+    int status = call_loader(module, kernel, image_fd, error);
     if (status < 0 && error->code == STATUS_OUT_OF_MEMORY && modules_unload_idle(module->modules))
-        status = call_loader(backend, kernel, image_fd, &module->device, error);
+        status = call_loader(module, kernel, image_fd, error);
     if (status < 0)
         return -1;
     module->size = kernel->image_size;
@@ -174,11 +200,12 @@ static int copy_wish(struct module *module, const struct module_wish *wish)
     if (!entries || !id)
         return -1;
     memcpy(id, wish->id, wish->id_size);
-    const char *at = (const char *)id + DIGEST_SIZE;
+    const char *at = (const char *)id + ENTRIES_AT;
     for (size_t i = 0; i < wish->n_entries; at += wish->entries[i++].size + 1)
         entries[i] = (struct text){at, wish->entries[i].size};
     module->id = id;
     module->id_size = wish->id_size;
+    module->options = wish->options;
     module->fetch.entries = entries;
     module->fetch.n_entries = wish->n_entries;
     return 0;

@@ -1,6 +1,6 @@
-/* The kernels that are loaded on the device: one CudaExecutable, or host image, per key and names, shared by all
- * clients. Profilers read the names out of what is loaded, so clients with other names for a kernel have it loaded
- * again. */
+/* The kernels that are loaded on the device: one CudaExecutable, or host image, per key and names and, of PTX, per
+ * options that it was loaded with; shared by all clients. Profilers read the names out of what is loaded, so clients
+ * with other names for a kernel have it loaded again. */
 #ifndef DAEMON_EXECUTOR_MODULES_H
 #define DAEMON_EXECUTOR_MODULES_H
 
@@ -17,6 +17,7 @@ struct module {
     uint8_t key[DIGEST_SIZE];
     const uint8_t *id; /* as in the wish for it; in the zone */
     size_t id_size;
+    struct load_options options;  /* the same */
     struct device_module *device; /* NULL while it is being fetched */
     struct kernel kernel;         /* its metadata; texts in the zone */
     msgpack_zone zone;
@@ -51,15 +52,19 @@ void modules_finish(struct modules *modules);
 
 /* A kernel as it is asked for. `entries` are its entries as the client calls them, or none. */
 struct module_wish {
-    const uint8_t *id; /* the key, and behind it each of the entries with its NUL: no two wishes are the same bytes */
+    /* The key, the options, and each of the entries with its NUL: no two wishes are the same bytes. */
+    uint8_t *id;
     size_t id_size;
+    struct load_options options;
     const struct text *entries;
     size_t n_entries;
 };
 
-/* All of it lives as long as the zone and the entries. */
+/* All of it lives as long as the zone and the entries. Without options. */
 int module_wish_make(const uint8_t key[DIGEST_SIZE], const struct text *entries, size_t n_entries, msgpack_zone *zone,
                      struct module_wish *ret, struct error *error);
+/* Wish for these, if the kernel is PTX; to machine code they mean nothing. */
+void module_wish_set_options(struct module_wish *wish, const struct load_options *options);
 
 /* The module if it is loaded, with one user more, or NULL. */
 struct module *modules_find(struct modules *modules, const struct module_wish *wish);

@@ -63,6 +63,7 @@ enum {
     JIT_INFO_LOG_SIZE = 4,
     JIT_ERROR_LOG_BUFFER = 5,
     JIT_ERROR_LOG_SIZE = 6,
+    JIT_OPTIMIZATION_LEVEL = 7,
 };
 
 /* Open a driver library and initialise it. It is never closed: threads of its own may still run in it.

@@ -62,6 +62,7 @@ daemon/compiler/  own proto/ preamble/ daemon/sandbox/ kernels_db/kernel_key.h
 daemon/sandbox/   own proto/
 daemon/base/      own proto/
 daemon/executor/  own proto/ daemon/launch/ daemon/base/ daemon/sandbox/ preamble/host/abi.h kernels_db/kernel_key.h
+                  daemon/resolve/registers.h
 client/           own proto/ daemon/launch/ daemon/resolve/ kernels_db/kernel_key.h
 daemon/           own proto/ kernels_db/ preamble/ !daemon/compiler/ !daemon/executor/ daemon/compiler/worker.h
                   daemon/executor/executor.h

@@ -190,11 +190,12 @@ static void check_memory(struct fake_device *device, uint64_t address, uint64_t 
 
 /* ---- modules ---- */
 
-static int load(struct backend *backend, enum image_kind kind, int fd, size_t size, unsigned max_registers,
+static int load(struct backend *backend, enum image_kind kind, int fd, size_t size, const struct load_options *options,
                 struct device_module **ret, struct error *error)
 {
     struct fake_device *device = fake_of(backend);
-    (void)kind, (void)max_registers;
+    (void)kind;
+    device->last_options = *options;
     if (refuse(device, FAKE_LOAD, error) < 0)
         return -1;
     if (device->module_bytes > device->memory_limit - device->bytes)

@@ -58,7 +58,8 @@ struct fake_device {
     size_t n_loads, n_launched, n_fills;
     size_t deepest; /* the most that was queued at a time */
     bool last_cooperative;
-    const char *misuse; /* the first breach of device.h; NULL: none */
+    struct load_options last_options; /* of the last load */
+    const char *misuse;               /* the first breach of device.h; NULL: none */
     void (*on_closed)(void *context);
     void *context;
 };

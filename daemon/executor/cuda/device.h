@@ -41,7 +41,7 @@ static inline struct cuda_device *cuda_device_of(struct backend *backend)
 int cuda_check(struct cuda_device *device, const char *call, int result, struct error *error);
 
 /* modules.c */
-int cuda_load(struct backend *backend, enum image_kind kind, int fd, size_t size, unsigned max_registers,
+int cuda_load(struct backend *backend, enum image_kind kind, int fd, size_t size, const struct load_options *options,
               struct device_module **ret, struct error *error);
 void cuda_unload(struct backend *backend, struct device_module *module);
 int cuda_find(struct device_module *module, const char *lowered, const char *name, struct device_function *ret,

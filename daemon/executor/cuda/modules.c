@@ -38,18 +38,26 @@ static int refuse(struct cuda_device *device, int result, const char *log, struc
     return error_set(error, STATUS_LOAD_FAILED, "%.180s%s%s", said.text, line[0] ? ": " : "", line);
 }
 
-static int load(struct cuda_device *device, const void *image, unsigned max_registers, void **ret, struct error *error)
+static int load(struct cuda_device *device, const void *image, const struct load_options *wanted, void **ret,
+                struct error *error)
 {
     char info[LOG_ROOM] = "", errors[LOG_ROOM] = "";
-    int options[5] = {JIT_INFO_LOG_BUFFER, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_SIZE,
-                      JIT_MAX_REGISTERS};
-    void *values[5] = {info, (void *)(uintptr_t)sizeof info, errors, (void *)(uintptr_t)sizeof errors,
-                       (void *)(uintptr_t)max_registers};
-    int result = device->driver->module_load(ret, image, max_registers ? 5 : 4, options, values);
+    int options[6] = {JIT_INFO_LOG_BUFFER, JIT_INFO_LOG_SIZE, JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_SIZE};
+    void *values[6] = {info, (void *)(uintptr_t)sizeof info, errors, (void *)(uintptr_t)sizeof errors};
+    unsigned n = 4;
+    if (wanted->max_registers) {
+        options[n] = JIT_MAX_REGISTERS;
+        values[n++] = (void *)(uintptr_t)wanted->max_registers;
+    }
+    if (wanted->level) {
+        options[n] = JIT_OPTIMIZATION_LEVEL;
+        values[n++] = (void *)(uintptr_t)(wanted->level - 1);
+    }
+    int result = device->driver->module_load(ret, image, n, options, values);
     return result == 0 ? 0 : refuse(device, result, errors[0] ? errors : info, error);
 }
 
-int cuda_load(struct backend *backend, enum image_kind kind, int fd, size_t size, unsigned max_registers,
+int cuda_load(struct backend *backend, enum image_kind kind, int fd, size_t size, const struct load_options *options,
               struct device_module **ret, struct error *error)
 {
     struct cuda_device *device = cuda_device_of(backend);
@@ -66,7 +74,8 @@ int cuda_load(struct backend *backend, enum image_kind kind, int fd, size_t size
         free(module);
         return error_set_errno(error, STATUS_OUT_OF_MEMORY, errno, "mapping an image of %zu bytes", size);
     }
-    int status = load(device, image, kind == IMAGE_KIND_PTX ? max_registers : 0, &module->module, error);
+    static const struct load_options none;
+    int status = load(device, image, kind == IMAGE_KIND_PTX ? options : &none, &module->module, error);
     munmap(image, size + 4096);
     if (status < 0) {
         free(module);

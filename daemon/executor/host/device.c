@@ -30,10 +30,10 @@ static struct host_device *device_of(struct backend *backend)
 
 /* ---- kernels ---- */
 
-static int load(struct backend *backend, enum image_kind kind, int fd, size_t size, unsigned max_registers,
+static int load(struct backend *backend, enum image_kind kind, int fd, size_t size, const struct load_options *options,
                 struct device_module **ret, struct error *error)
 {
-    (void)backend, (void)size, (void)max_registers;
+    (void)backend, (void)size, (void)options;
     if (kind != IMAGE_KIND_SHARED_OBJECT)
         return error_set(error, STATUS_LOAD_FAILED, "the host device loads shared objects, not %s",
                          image_kind_word((int)kind));

@@ -14,6 +14,7 @@
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 /* What the tests may look at, by dlsym. */
+EXPORT int fake_cuda_jit_registers, fake_cuda_jit_level; /* of the last load; -1: not told */
 EXPORT int fake_cuda_modules, fake_cuda_allocations, fake_cuda_retained, fake_cuda_pushed, fake_cuda_events;
 
 static int a_context, a_module, a_function;
@@ -173,6 +174,13 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned n_optio
         return result;
     if (!image || !current)
         return 1;
+    fake_cuda_jit_registers = fake_cuda_jit_level = -1;
+    for (unsigned i = 0; i < n_options; i++) {
+        if (options[i] == 0)
+            fake_cuda_jit_registers = (int)(intptr_t)values[i];
+        if (options[i] == 7)
+            fake_cuda_jit_level = (int)(intptr_t)values[i];
+    }
     *module = &a_module;
     fake_cuda_modules++;
     return 0;

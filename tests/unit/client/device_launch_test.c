@@ -77,6 +77,8 @@ static void check_define(struct peer *peer)
     assert(text_is(request.intermediates[0].sizes[0], "x.size[0]"));
     assert(text_is(request.launch->grid[0], "x.size[0]") && request.launch->cooperative);
     assert(text_is(request.launch->dynamic_shared_memory, "16") && text_is(request.label, "scale"));
+    assert(request.has_block_size && request.block_size == 384 && request.has_opt_level && request.opt_level == 1);
+    assert(!request.has_max_registers);
     peer_reply(peer, id, METHOD_FUSION_DEFINE, &reply, NULL, 0);
     id = peer_expect(peer, METHOD_FUSION_DEFINE, &request);
     assert(!request.entry.at);
@@ -95,6 +97,8 @@ Test(device_launch, a_definition_tells_how_to_launch)
     cr_assert_eq(fusiond_fusion_add_param(fusion, "work", FUSIOND_INTERMEDIATE, FUSIOND_FLOAT32, 1, 1, &error), 0);
     cr_assert_eq(fusiond_fusion_add_intermediate(fusion, "work", &size, 1, true, &error), 0, "%s", error.text);
     cr_assert_eq(fusiond_fusion_set_option(fusion, "launch.cooperative", "true", &error), 0, "%s", error.text);
+    cr_assert_eq(fusiond_fusion_set_option(fusion, "compile.block_size", "384", &error), 0, "%s", error.text);
+    cr_assert_eq(fusiond_fusion_set_option(fusion, "compile.opt_level", "1", &error), 0, "%s", error.text);
     cr_assert_eq(fusiond_define(device, key, "scale<float>", fusion, &defined, &error), 0, "%s", error.text);
     struct fusiond_defined_info info = fusiond_defined_info(defined);
     cr_assert_str_eq(info.index_type, "int32");

@@ -70,6 +70,33 @@ static int count_of(const char *name)
     return *counter;
 }
 
+/* What was said of registers and the optimiser for a fusion's PTX reaches the loader, and nothing of a cubin's does. */
+static void load_with(bool ptx, const char *field, const char *value, int registers, int level)
+{
+    struct fusiond_module *module;
+    struct fusiond_error error;
+    struct fusiond_fusion *fusion = make_fusion();
+    if (field)
+        cr_assert_eq(fusiond_fusion_set_option(fusion, field, value, &error), 0, "%s", error.text);
+    struct fusiond_kernel *kernel = fetch(fusion, ptx);
+    cr_assert_eq(fusiond_load(kernel, 0, &module, &error), 0, "%s", error.text);
+    cr_expect_eq(count_of("fake_cuda_jit_registers"), registers, "%s", field);
+    cr_expect_eq(count_of("fake_cuda_jit_level"), level, "%s", field);
+    fusiond_kernel_destroy(kernel);
+    fusiond_module_destroy(module);
+    fusiond_fusion_destroy(fusion);
+}
+
+Test(launch, B2_3_options_of_ptx_go_to_the_loader)
+{
+    load_with(true, NULL, NULL, -1, -1);
+    load_with(true, "compile.block_size", "500", 128, -1);
+    load_with(true, "compile.max_registers", "40", 40, -1);
+    load_with(true, "compile.opt_level", "0", -1, 0);
+    load_with(false, "compile.block_size", "500", -1, -1);
+    load_with(false, "compile.opt_level", "0", -1, -1);
+}
+
 static void expect_nothing_left(void)
 {
     cr_assert_eq(count_of("fake_cuda_modules"), 0, "modules");

@@ -190,6 +190,75 @@ Test(define, a_kernel_is_fetched_and_loaded_once_for_all_clients)
     cr_assert_eq(front.n_asked, 1);
 }
 
+/* ---- PTX is made into machine code here ---- */
+
+static void define_with(struct client *client, unsigned max_registers, unsigned block_size, int level)
+{
+    struct description *d = describe(1);
+    d->request.has_max_registers = max_registers > 0;
+    d->request.max_registers = max_registers;
+    d->request.has_block_size = block_size > 0;
+    d->request.block_size = block_size;
+    d->request.has_opt_level = level >= 0;
+    d->request.opt_level = level >= 0 ? (uint64_t)level : 0;
+    cr_assert_eq(client_call(client, METHOD_FUSION_DEFINE, &d->request, NULL), 0, "%s", client_error(client));
+}
+
+static void expect_loads(size_t n, unsigned max_registers, unsigned level)
+{
+    cr_assert_eq(device->n_loads, n, "%zu loads", device->n_loads);
+    cr_assert_eq(device->last_options.max_registers, max_registers, "%u", device->last_options.max_registers);
+    cr_assert_eq(device->last_options.level, level, "%u", device->last_options.level);
+}
+
+Test(define, B2_3_options_of_ptx_make_the_executable)
+{
+    struct client *client = client_attach();
+    front.kernels[0].ptx = true;
+    define_with(client, 0, 0, -1);
+    expect_loads(1, 0, 0);
+    define_with(client, 0, 500, -1);
+    expect_loads(2, 128, 0);
+    define_with(client, 0, 400, -1); /* the same class */
+    expect_loads(2, 128, 0);
+    define_with(client, 128, 300, -1); /* the same limit, the fusion's own */
+    expect_loads(2, 128, 0);
+    define_with(client, 64, 0, -1);
+    expect_loads(3, 64, 0);
+    define_with(client, 64, 0, 0);
+    expect_loads(4, 64, 1);
+    define_with(client, 255, 256, -1); /* no limit at all */
+    expect_loads(4, 64, 1);
+    define_with(client_attach(), 64, 0, 0);
+    expect_loads(4, 64, 1);
+}
+
+Test(define, B2_3_options_mean_nothing_to_a_cubin)
+{
+    struct client *client = client_attach();
+    define_with(client, 64, 0, 0);
+    define_with(client, 0, 0, -1);
+    define_with(client, 0, 1024, 4);
+    cr_assert_eq(device->n_loads, 1);
+}
+
+Test(define, B2_3_options_out_of_range)
+{
+    struct client *client = client_attach();
+    struct description *d = describe(1);
+    d->request.has_max_registers = true;
+    refused(client, d, STATUS_INVALID_FIELD, "max_registers: is 0; the limits are 1 and 255");
+    d->request.max_registers = 256;
+    refused(client, d, STATUS_INVALID_FIELD, "max_registers");
+    d = describe(1);
+    d->request.has_block_size = true;
+    refused(client, d, STATUS_INVALID_FIELD, "block_size: is 0; the limits are 1 and 1024");
+    d = describe(1);
+    d->request.has_opt_level = true;
+    d->request.opt_level = 5;
+    refused(client, d, STATUS_INVALID_FIELD, "opt_level");
+}
+
 Test(define, an_image_comes_inline_or_as_a_file)
 {
     front.kernels[0].by_fd = true;

@@ -66,7 +66,7 @@ static void send_kernel(uint32_t id, const struct front_kernel *from)
     struct kernel kernel = {
         .has_key = true,
         .target = TEXT_OF("sm_90a"),
-        .image_kind = IMAGE_KIND_CUBIN,
+        .image_kind = from->ptx ? IMAGE_KIND_PTX : IMAGE_KIND_CUBIN,
         .index_type = from->index_type,
         .entries = &entry,
         .n_entries = 1,

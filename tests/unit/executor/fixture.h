@@ -31,6 +31,7 @@ struct front_kernel {
     const char *entry; /* lowered name of its one entry */
     enum index_type index_type;
     bool by_fd;
+    bool ptx;
 };
 
 extern struct front_state {

@@ -12,6 +12,7 @@
 
 static uv_loop_t loop;
 static struct backend *backend;
+static const struct load_options limited = {.max_registers = 64, .level = 3};
 static int n_lost, n_done, n_failed;
 static struct error last;
 
@@ -119,7 +120,7 @@ Test(cuda_device, B6_1_a_loader_is_quoted)
     int fd = image();
     cr_assert_eq(open_device(), 0, "%s", last.text);
     setenv("FAKE_CUDA_FAIL", "cuModuleLoadDataEx:209", 1);
-    cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_CUBIN, fd, 5000, 0, &module, &error), -1);
+    cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_CUBIN, fd, 5000, &limited, &module, &error), -1);
     cr_expect_eq(error.code, STATUS_LOAD_FAILED, "%s", error.text);
     cr_expect(strstr(error.text, "the loader's own words") && strstr(error.text, "(209)"), "%s", error.text);
     close(fd);
@@ -199,7 +200,7 @@ static int play(struct scene *scene, struct error *error)
     float first = 0;
     uint64_t ns;
     int fd = image();
-    int status = ops->load(backend, IMAGE_KIND_PTX, fd, 5000, 64, &scene->module, error);
+    int status = ops->load(backend, IMAGE_KIND_PTX, fd, 5000, &limited, &scene->module, error);
     close(fd);
     if (status < 0 || ops->stream_create(backend, -100, &scene->stream, error) < 0 ||
         ops->allocate(backend, size, false, &scene->x, error) < 0 ||
@@ -274,6 +275,31 @@ Test(cuda_device, runs_in_order_and_leaves_nothing)
     clear(&scene);
     close_device();
     expect_nothing_left("a good run");
+}
+
+/* What PTX is made into machine code with; a cubin is machine code. */
+Test(cuda_device, B2_3_the_loader_of_ptx_is_told)
+{
+    static const struct load_options nothing;
+    static const struct {
+        enum image_kind kind;
+        const struct load_options *options;
+        int registers, level;
+    } cases[] = {
+        {IMAGE_KIND_PTX, &limited, 64, 2}, {IMAGE_KIND_PTX, &nothing, -1, -1}, {IMAGE_KIND_CUBIN, &limited, -1, -1}};
+    struct device_module *module;
+    struct error error;
+    cr_assert_eq(open_device(), 0, "%s", last.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int fd = image();
+        cr_assert_eq(backend->ops->load(backend, cases[i].kind, fd, 5000, cases[i].options, &module, &error), 0, "%s",
+                     error.text);
+        close(fd);
+        cr_expect_eq(counter("fake_cuda_jit_registers"), cases[i].registers, "case %zu", i);
+        cr_expect_eq(counter("fake_cuda_jit_level"), cases[i].level, "case %zu", i);
+        backend->ops->unload(backend, module);
+    }
+    close_device();
 }
 
 Test(cuda_device, without_a_pool_memory_comes_from_the_device)
@@ -482,7 +508,7 @@ Test(cuda_device, B6_7_a_cooperative_grid_that_cannot_be_resident_is_refused_wit
     struct error error;
     int fd = image();
     cr_assert_eq(open_device(), 0, "%s", last.text);
-    cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_CUBIN, fd, 5000, 0, &scene.module, &error), 0);
+    cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_CUBIN, fd, 5000, &limited, &scene.module, &error), 0);
     cr_assert_eq(backend->ops->find(scene.module, "transpose", "transpose", &function, &error), 0);
     cr_assert_eq(backend->ops->stream_create(backend, 0, &scene.stream, &error), 0);
     cr_assert_eq(backend->ops->launch(scene.stream, &function, &params, true, &arguments, &error), -1);
