@@ -15,8 +15,6 @@
 
 /* The last part of the cache's path: another layout gets another folder. */
 #define CACHE_LAYOUT "v1"
-/* The least memory that a compile is sure to need, by which workers are counted. */
-#define WORKER_BYTES (1ull << 30)
 /* More jobs than this could not be kept in order in a reasonable time. */
 #define MAX_QUEUE_JOBS 10000000
 
@@ -37,7 +35,8 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --overrides DIR      files here replace the code of kernels (docs/debugging.md)\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
-                            "  --workers N          compile at most N programs at once (default: cores)\n"
+                            "  --workers N          compile at most N programs at once (default: by the CPUs and the\n"
+                            "                       memory that the machine, or its control group, allows)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
                             "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
                             "  --queue-jobs N       at most N compiles wait (default 100000); one more is BUSY\n"
@@ -215,18 +214,6 @@ static void default_program(const char *name, const char *subfolder, char ret[CO
     snprintf(ret, CONFIG_PATH, "%s/%s", FUSIOND_LIBEXECDIR, name);
 }
 
-static unsigned default_workers(void)
-{
-    uint64_t memory = uv_get_constrained_memory();
-    uint64_t total = uv_get_total_memory();
-    unsigned by_cores = uv_available_parallelism();
-    if (memory == 0 || memory > total)
-        memory = total;
-    uint64_t by_memory = memory / WORKER_BYTES;
-    uint64_t n = by_cores < by_memory ? by_cores : by_memory;
-    return n ? (unsigned)n : 1;
-}
-
 static void look_for_nvrtc(struct config *config)
 {
     static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
@@ -374,7 +361,8 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
                               .queue_jobs_per_user = 50000,
                               .queue_bytes = 1u << 30,
                               .queue_bytes_per_user = 512u << 20};
-    config->max_workers = default_workers();
+    machine_read("", &config->machine);
+    config->max_workers = machine_workers(&config->machine);
     default_cache(config);
     default_program("fusiond-compiler", "compiler/", config->compiler);
     default_program("fusiond-executor", "executor/", config->executor);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/compile/machine.h"
 #include "proto/error.h"
 
 #define CONFIG_PATH 4096
@@ -23,7 +24,8 @@ struct config {
     char toolkit_include[CONFIG_PATH]; /* folders with ':' between them; empty: look beside NVRTC */
     char host_cc[CONFIG_PATH];         /* the C++ compiler, by path or by name */
     char overrides[CONFIG_PATH];       /* "": there are none */
-    unsigned max_workers;
+    struct machine machine;
+    unsigned max_workers; /* of all compilers together */
     uint64_t memory_bytes;
     uint64_t blob_bytes;
     uint64_t deadline_ms;

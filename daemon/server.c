@@ -199,7 +199,7 @@ static int start_parts(struct server *server, struct error *error)
         .toolkit_include = config->toolkit_include[0] ? config->toolkit_include : NULL,
         .host_cc = config->host_cc,
         .work_dir = config->no_database ? "/tmp" : config->cache_dir,
-        .max_workers = config->max_workers,
+        .budget = &server->budget,
         .deadline_ms = config->deadline_ms,
         .queue = {.user = {config->queue_jobs_per_user, config->queue_bytes_per_user},
                   .all = {config->queue_jobs, config->queue_bytes}},
@@ -254,9 +254,13 @@ int server_run(const struct config *config, struct error *error)
         return error_set(error, STATUS_SYSTEM, "starting the event loop: %s", uv_strerror(status));
     list_init(&server.conns);
     list_init(&server.parked);
+    budget_init(&server.budget, config->max_workers);
     msgpack_sbuffer_init(&server.scratch);
     mark_all_stats(&server.stats);
     server.stats.database_path = text_of(config->no_database ? NULL : config->database_path);
+    server.stats.workers_limit = config->max_workers;
+    server.stats.machine_cpus = config->machine.cpus;
+    server.stats.machine_memory_bytes = config->machine.memory_bytes;
     server.started_ns = uv_hrtime();
     memo_init(&server.memo, MEMO_BYTES, &server.stats);
     blob_store_init(&server.blobs, config->blob_bytes, &server.stats);

@@ -49,6 +49,7 @@ struct server {
     struct list conns;
     struct list parked; /* compile requests that came before the compiler was known */
     struct kernel_store *store;
+    struct budget budget;               /* of compiler processes, over the pools */
     struct pool *pools[COMPILER_KINDS]; /* NULL once closed */
     struct pool_owner pool_owners[COMPILER_KINDS];
     struct compiler_facts facts[COMPILER_KINDS]; /* of server_facts() */

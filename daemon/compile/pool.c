@@ -39,6 +39,7 @@ struct pool {
     struct queue queue;
     size_t n_workers;
     size_t n_starting;
+    struct budget_member share;                  /* a place for each worker */
     size_t told_workers, told_busy, told_queued; /* its part of the gauges */
     struct worker *probe;                        /* not one of the workers */
 
@@ -361,7 +362,7 @@ static void on_worker_result(struct worker *worker, const struct worker_result *
     struct pool_job *job = worker->job;
     worker->job = NULL;
     /* First, because the job's owner may submit the next one, which this worker may get. */
-    if (worker->outdated || worker->jobs_done >= JOBS_PER_WORKER)
+    if (worker->outdated || worker->jobs_done >= JOBS_PER_WORKER || budget_is_needed(&pool->share))
         worker_stop(worker);
     else
         worker_retire_after(worker, IDLE_MS);
@@ -416,6 +417,7 @@ static void on_worker_gone(struct worker *worker, const struct worker_end *end)
     if (job)
         settle_job(pool, job, end, compile_ns);
     free(worker);
+    budget_give(&pool->share);
     advance(pool);
     finish_if_closed(pool);
 }
@@ -452,11 +454,38 @@ static void advance(struct pool *pool)
             if (worker->state == WORKER_IDLE && !worker->child.killed)
                 give_job(pool, worker);
         }
-        while (pool->queue.n > pool->n_starting && pool->n_workers < pool->options.max_workers && !pool->backing_off)
-            if (start_worker(pool) < 0)
+        while (pool->queue.n > pool->n_starting && !pool->backing_off && budget_take(&pool->share)) {
+            if (start_worker(pool) < 0) {
+                budget_give(&pool->share);
                 break;
+            }
+        }
     }
+    if (pool->queue.n == 0 || pool->backing_off || pool->closing || !pool->has_facts)
+        budget_forget(&pool->share);
     update_gauges(pool);
+}
+
+/* ---- the machine is shared ---- */
+
+static void on_room(struct budget_member *share)
+{
+    advance(container_of(share, struct pool, share));
+}
+
+static bool let_go(struct budget_member *share)
+{
+    struct pool *pool = container_of(share, struct pool, share);
+    for (struct list *link = pool->workers.next; link != &pool->workers && pool->queue.n == 0; link = link->next) {
+        struct worker *worker = container_of(link, struct worker, link);
+        if (worker->child.killed)
+            return true; /* one is on its way out already */
+        if (worker->state == WORKER_IDLE) {
+            worker_stop(worker);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- life ---- */
@@ -471,6 +500,8 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
     pool->options = *options;
     pool->on_facts = on_facts;
     pool->owner = owner;
+    pool->share = (struct budget_member){.on_room = on_room, .let_go = let_go};
+    budget_join(options->budget, &pool->share);
     list_init(&pool->workers);
     queue_init(&pool->queue);
     uv_timer_init(loop, &pool->backoff);
@@ -510,7 +541,7 @@ uint64_t pool_retry_ms(const struct pool *pool)
     const struct stats_reply *stats = pool->options.stats;
     uint64_t n = stats->compiles_total + stats->compiles_failed_total;
     uint64_t each_ms = n ? stats->compile_ns_total / n / 1000000 : 0;
-    uint64_t ms = each_ms * RETRY_JOBS / pool->options.max_workers;
+    uint64_t ms = each_ms * RETRY_JOBS / pool->options.budget->limit;
     return ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms < MAX_RETRY_MS ? ms : MAX_RETRY_MS;
 }
 
@@ -556,6 +587,7 @@ static void on_backoff_closed(uv_handle_t *handle)
     struct pool *pool = handle->data;
     void (*on_closed)(void *) = pool->on_closed;
     void *owner = pool->owner;
+    budget_leave(&pool->share);
     free(pool);
     on_closed(owner);
 }

@@ -10,6 +10,7 @@
 #include <msgpack.h>
 #include <uv.h>
 
+#include "daemon/compile/budget.h"
 #include "daemon/compile/queue.h"
 #include "daemon/resolve/resolve.h"
 #include "proto/message.h"
@@ -24,7 +25,7 @@ struct pool_options {
     const char *toolkit_include; /* the toolkit's include folders, or NULL: beside NVRTC; kind COMPILER_TOOLKIT only */
     const char *host_cc;         /* path or name of the C++ compiler; kind COMPILER_HOST only */
     const char *work_dir;        /* where its workers make their private folders */
-    unsigned max_workers;        /* at least 1 */
+    struct budget *budget;       /* of all pools together */
     uint64_t deadline_ms;        /* of a job that names none */
     struct queue_limits queue;   /* what may wait; one more is BUSY */
     bool on_demand;              /* the probe waits for pool_want() */

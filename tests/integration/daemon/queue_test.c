@@ -25,6 +25,8 @@ static void setup(void)
     struct sample sample;
     daemon_start_or_skip(&daemon_, &(struct daemon_options){.args = (const char *const[]){"--workers", "1", NULL}});
     base = base_line_take(&daemon_);
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert(stats.workers_limit == 1 && stats.machine_cpus >= 1 && stats.machine_memory_bytes > 0);
     wire_open(&crowd, daemon_.socket);
     wire_open(&single, daemon_.socket);
     hang = wire_ask(&crowd, METHOD_COMPILE, sample_hang(&sample));

@@ -165,6 +165,12 @@ Test(config, numbers)
     expect("--workers=1024", "--deadline-ms=3600000");
     cr_assert_eq(config.max_workers, 1024);
     cr_assert_eq(config.deadline_ms, LIMIT_DEADLINE_MS);
+    expect("--queue-jobs=7", "--queue-jobs-per-user=5");
+    cr_assert_eq(config.queue_jobs, 7);
+    cr_assert_eq(config.queue_jobs_per_user, 5);
+    expect("--queue-bytes=3M", "--queue-bytes-per-user=2M");
+    cr_assert_eq(config.queue_bytes, 3u << 20);
+    cr_assert_eq(config.queue_bytes_per_user, 2u << 20);
     expect("--spin-us", "1000");
     cr_assert_eq(config.spin_us, 1000);
     expect("--host-threads=4096", "--executor-idle-ms=0");

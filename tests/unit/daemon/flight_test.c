@@ -52,14 +52,16 @@ static void on_closed(void *owner)
 static void start(const char *behaviour)
 {
     static char script[256];
+    static struct budget budget;
     struct error error;
     struct kernel_store_options store_options = {folder, 1u << 20, &stats};
     struct pool_options pool_options = {.compiler = FAKE_COMPILER,
                                         .nvrtc = script,
-                                        .max_workers = 1,
+                                        .budget = &budget,
                                         .deadline_ms = 20000,
                                         .queue = {.user = {8, 1u << 20}, .all = {max_queue, 1u << 20}},
                                         .stats = &stats};
+    budget_init(&budget, 1);
     snprintf(script, sizeof script, "%s:%s", behaviour, folder_path("gate"));
     cr_assert_eq(mkfifo(folder_path("gate"), 0600), 0);
     gate = open(folder_path("gate"), O_RDWR | O_CLOEXEC);

@@ -27,6 +27,7 @@ struct test_job {
 static struct pool *pool;
 static struct stats_reply stats;
 static struct pool_options options;
+static struct budget budget;
 static struct test_job jobs[MAX_JOBS];
 static int n_facts, n_closed, n_done;
 static uint8_t build[DIGEST_SIZE];
@@ -52,8 +53,9 @@ static void setup(void)
     pump_start();
     for (size_t i = 0; i < MAX_JOBS; i++)
         msgpack_sbuffer_init(&jobs[i].job.frame);
+    budget_init(&budget, 1);
     options = (struct pool_options){.compiler = FAKE_COMPILER,
-                                    .max_workers = 1,
+                                    .budget = &budget,
                                     .deadline_ms = 20000,
                                     .queue = {{100, 1u << 30}, {100, 1u << 30}},
                                     .stats = &stats};
@@ -78,6 +80,8 @@ static void teardown(void)
     cr_assert_eq(stats.workers, 0);
     cr_assert_eq(stats.workers_busy, 0);
     cr_assert_eq(stats.queue_depth, 0);
+    cr_assert_eq(budget.used, 0);
+    cr_assert(list_empty(&budget.members));
     pump_finish();
     folder_remove();
 }
@@ -262,7 +266,7 @@ Test(pool, an_idle_worker_is_used_again)
 
 Test(pool, jobs_run_side_by_side_up_to_the_limit)
 {
-    options.max_workers = 2;
+    budget.limit = 2;
     cr_assert_eq(mkfifo(folder_path("gate"), 0600), 0);
     int gate = open(folder_path("gate"), O_RDWR | O_CLOEXEC);
     start_ready("waits", "gate");
@@ -510,7 +514,7 @@ Test(pool, a_worker_with_another_library_than_the_probe)
 Test(pool, F29_a_replaced_compiler_never_compiles_for_an_old_key_nor_the_old_one_for_a_new)
 {
     struct error error;
-    options.max_workers = 2;
+    budget.limit = 2;
     file_write(folder_path("library"), "old");
     start_ready("identity", "library");
     submit(0, "");
@@ -539,6 +543,70 @@ Test(pool, F29_a_replaced_compiler_never_compiles_for_an_old_key_nor_the_old_one
     cr_assert_eq(jobs[4].error.code, STATUS_OK, "%s", jobs[4].error.text);
     cr_assert_not_null(strstr(jobs[4].image, "library=new"));
     cr_assert_eq(stats.worker_crashes_total, 0);
+}
+
+/* ---- two pools, one machine ---- */
+
+static struct pool *second;
+static int n_second_closed;
+
+static void on_second_closed(void *owner)
+{
+    (void)owner;
+    n_second_closed++;
+}
+
+static void on_second_facts(void *owner)
+{
+    (void)owner;
+}
+
+/* Another pool over the same budget, of the same compiler. */
+static void start_second(void)
+{
+    struct error error;
+    cr_assert_eq(pool_create(loop, &options, on_second_facts, NULL, &second, &error), 0);
+    pump_until(pool_facts(second));
+}
+
+static void close_second(void)
+{
+    pool_close(second, on_second_closed);
+    pump_until(n_second_closed == 1);
+}
+
+Test(pool, an_idle_worker_makes_room_for_another_pools)
+{
+    struct error error;
+    start_ready("normal", NULL);
+    start_second();
+    submit(0, "");
+    pump_until(n_done == 1);
+    cr_assert_eq(stats.workers, 1);
+    cr_assert_eq(submit_to(second, 1, "", &error), 0);
+    pump_until(n_done == 2);
+    cr_assert_eq(jobs[1].error.code, STATUS_OK, "%s", jobs[1].error.text);
+    cr_assert_eq(stats.workers, 1);
+    cr_assert_eq(stats.worker_starts_total, 2);
+    cr_assert_eq(stats.worker_crashes_total, 0);
+    close_second();
+}
+
+Test(pool, a_pool_without_a_worker_gets_the_next_one_of_a_busy_pool)
+{
+    struct error error;
+    start_ready("normal", NULL);
+    start_second();
+    for (int i = 0; i < 6; i++)
+        submit(i, "");
+    cr_assert_eq(submit_to(second, 6, "", &error), 0);
+    pump_until(jobs[6].n_done == 1);
+    cr_assert_eq(n_done, 2, "%d jobs were before it", n_done - 1);
+    pump_until(n_done == 7);
+    for (int i = 0; i < 7; i++)
+        cr_assert_eq(jobs[i].error.code, STATUS_OK, "%s", jobs[i].error.text);
+    cr_assert_eq(stats.worker_crashes_total, 0);
+    close_second();
 }
 
 /* ---- closing ---- */
@@ -586,7 +654,7 @@ Test(pool, closing_while_a_worker_starts)
 
 Test(pool, closing_while_workers_are_busy)
 {
-    options.max_workers = 2;
+    budget.limit = 2;
     start_ready("hangs", NULL);
     for (int i = 0; i < 4; i++)
         submit(i, "");
