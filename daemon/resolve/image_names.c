@@ -87,7 +87,7 @@ static bool is_symbol_table(const struct cubin *cubin, const Elf64_Shdr *section
 static bool would_move(struct text strings, uint64_t offset)
 {
     size_t index;
-    if (offset == 0 || offset >= strings.size)
+    if (!strings.at || offset == 0 || offset >= strings.size)
         return false;
     const char *at = strings.at + offset;
     const char *before = memrchr(strings.at, '\0', (size_t)offset);

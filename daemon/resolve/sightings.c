@@ -79,6 +79,8 @@ static int look_at_directive(struct scan *scan, const struct token *token, struc
         scan->directive_depth = 0;
         scan->include = false;
     }
+    if (scan->n_directive == 1 && token_is(token, ':') && token_is(&scan->before, '%'))
+        return 0; /* "%:" is one token, another spelling of "#" */
     size_t n = scan->n_directive++;
     if (token_is(token, '('))
         scan->directive_depth++;
@@ -244,6 +246,7 @@ static int look_at_name(struct scan *scan, const struct token *token, struct err
     if (scan->depth || !scan->global || !may_precede(&scan->before))
         return candidates_keep(scan->candidates, candidate, error, not_a_declaration, scan->line);
     scan->pending = candidate;
+    candidate->declared++;
     return 0;
 }
 
@@ -277,7 +280,6 @@ static int look_at(struct scan *scan, const struct token *token, struct error *e
     if (scan->pending) {
         struct candidate *candidate = scan->pending;
         scan->pending = NULL;
-        candidate->declared++;
         if (!token_is(token, '(') && !token_is(token, '<') &&
             candidates_keep(scan->candidates, candidate, error, not_a_declaration, scan->line) < 0)
             return -1;
@@ -335,6 +337,8 @@ static int look_at_code(struct candidates *candidates, struct error *error)
         at = token.text.at + token.text.size;
     }
     count_comments(candidates, at, end);
+    if (scan.pending && candidates_keep(candidates, scan.pending, error, not_a_declaration, scan.line) < 0)
+        return -1;
     for (size_t j = 0; j < candidates->n; j++)
         if (candidates->at[j].declared == 0 &&
             candidates_keep(candidates, &candidates->at[j], error,

@@ -237,9 +237,49 @@ static void check_delivered(const char *what, const struct request *request, con
     cr_expect_null(memmem(image.at, image.size, PLACEHOLDER_STEM, strlen(PLACEHOLDER_STEM)), "%s", what);
 }
 
-static void check_round(struct round round)
+/* Whether the byte is in a string of the stored image that has a placeholder. */
+static bool is_in_name(struct bytes image, size_t at)
 {
-    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+    const char *bytes = (const char *)image.at;
+    size_t begin = at, end = at;
+    while (begin > 0 && bytes[begin - 1])
+        begin--;
+    while (end < image.size && bytes[end])
+        end++;
+    return memmem(bytes + begin, end - begin, PLACEHOLDER_STEM, strlen(PLACEHOLDER_STEM)) != NULL;
+}
+
+/* No byte changes but those of strings that have names, and what was put in can be taken out again. */
+static void check_bytes(const char *what, struct bytes stored)
+{
+    static const struct entry_names shorter = {"k", 2},
+                                    as_long = {"a_name_of_sixty_four_bytes_as_many_as_there_are_in_a_placeholder", 65};
+    char placeholder[PLACEHOLDER_SIZE + 1];
+    struct bytes image;
+    struct error error;
+    cr_assert_eq(strlen(as_long.at), PLACEHOLDER_SIZE);
+    cr_assert_eq(image_names_put(shorter, IMAGE_KIND_CUBIN, stored, &zone, &image, &error), 0, "%s: %s", what,
+                 error.text);
+    cr_assert_eq(image.size, stored.size);
+    for (size_t i = 0; i < image.size; i++)
+        cr_assert(image.at[i] == stored.at[i] || is_in_name(stored, i), "%s: byte %zu", what, i);
+    cr_assert_eq(image_names_count(image), 0);
+
+    cr_assert_eq(image_names_put(as_long, IMAGE_KIND_CUBIN, stored, &zone, &image, &error), 0, "%s: %s", what,
+                 error.text);
+    placeholder_write(0, placeholder);
+    size_t n = 0;
+    for (char *at = (char *)(uintptr_t)image.at, *end = at + image.size;
+         (at = memmem(at, (size_t)(end - at), as_long.at, PLACEHOLDER_SIZE)); n++)
+        memcpy(at, placeholder, PLACEHOLDER_SIZE);
+    cr_assert_eq(n, image_names_count(stored));
+    cr_assert_arr_eq(image.at, stored.at, stored.size, "%s", what);
+}
+
+/* Every `step`-th kernel. */
+static void check_round(struct round round, size_t step)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i += step) {
         struct request requests[2];
         uint8_t keys[2][KEY_SIZE];
         char what[200];
@@ -253,6 +293,8 @@ static void check_round(struct round round)
         cr_assert_arr_eq(keys[0], keys[1], KEY_SIZE, "%s", what);
         struct worker_result stored =
             compile(&requests[0], requests[0].resolved.program, requests[0].resolved.names[0]);
+        if (requests[0].resolved.image_kind == IMAGE_KIND_CUBIN)
+            check_bytes(what, stored.image);
         for (size_t k = 0; k < 2; k++) {
             check_delivered(what, &requests[k], &stored);
             request_finish(&requests[k]);
@@ -263,15 +305,107 @@ static void check_round(struct round round)
 
 Test(names, B7_2_cubins_are_those_of_the_clients_own_text)
 {
-    check_round((struct round){"sm_90a", false});
+    check_round((struct round){"sm_90a", false}, 1);
 }
 
 Test(names, B7_2_cubins_with_line_information)
 {
-    check_round((struct round){"sm_100", true});
+    check_round((struct round){"sm_100", true}, 1);
 }
 
 Test(names, B7_2_ptx_is_that_of_the_clients_own_text)
 {
-    check_round((struct round){"compute_90", false});
+    check_round((struct round){"compute_90", false}, 1);
+}
+
+Test(names, B7_2_cubins_of_every_architecture)
+{
+    for (size_t i = 0; i < ready.n_archs; i++) {
+        char target[16];
+        snprintf(target, sizeof target, "sm_%lld", (long long)ready.archs[i]);
+        check_round((struct round){target, i % 2}, 8);
+    }
+}
+
+/* Two kernels of one image, one name of which is part of the other, and both templates. */
+Test(names, B7_2_several_names_in_one_image)
+{
+    static const char code[] =
+        "template <int N> __global__ void sum(int *x) { *x = N; }\n"
+        "template <class T> __global__ void sum_sum(T *x) { __shared__ T s[4]; s[*x] = 1; *x = s[2]; }\n";
+    struct text names[2];
+    struct bytes image;
+    struct error error = {0};
+    struct request request;
+    prepare(&request, 0, "sum", (struct round){"sm_90a", false});
+    request.fusion.structured = true;
+    request.fusion.code = TEXT_OF(code);
+    request.entries[0] = TEXT_OF("sum<3>");
+    request.entries[1] = TEXT_OF("sum_sum<int>");
+    request.fusion.n_entries = 2;
+    cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
+    cr_assert_eq(entry_names_count(request.resolved.entry_names), 2);
+    struct worker_job job = {
+        .program = request.resolved.program,
+        .args = request.resolved.job_args,
+        .n_args = request.resolved.n_job_args,
+        .names = request.resolved.names,
+        .n_names = 2,
+        .image_kind = IMAGE_KIND_CUBIN,
+    };
+    struct worker_result result = {0};
+    cr_assert_eq(compiler_process_compile(&worker, &job, &zone, &result, &error), 0, "%s", error.text);
+    cr_assert_eq(result.result, 0, "%s", result.log.at);
+    cr_assert_eq(image_names_put(request.resolved.entry_names, IMAGE_KIND_CUBIN, result.image, &zone, &image, &error),
+                 0, "%s", error.text);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert_eq(entry_names_put(request.resolved.entry_names, result.entries[i].lowered, &zone, &names[i], &error),
+                     0);
+    cr_expect_str_eq(names[0].at, "_Z3sumILi3EEvPi");
+    cr_expect_str_eq(names[1].at, "_Z7sum_sumIiEvPT_");
+    for (size_t i = 0; i < 2; i++)
+        cr_expect(memmem(image.at, image.size, names[i].at, names[i].size + 1), "%s", names[i].at);
+    /* Two kernels must not come to have one name. */
+    cr_expect_eq(
+        image_names_put((struct entry_names){"sum\0sum", 8}, IMAGE_KIND_CUBIN, result.image, &zone, &image, &error), 0,
+        "templates of other arguments are other symbols");
+    request_finish(&request);
+}
+
+/* What does not fit is refused, never half done. */
+Test(names, I1_an_image_that_cannot_be_named_is_refused)
+{
+    static const char data[] = "__device__ const char text[] = \"" PLACEHOLDER_STEM "00" PLACEHOLDER_TAIL "\";\n"
+                               "__global__ void k(char *x) { *x = text[*x]; }\n";
+    struct bytes image;
+    struct error error = {0};
+    struct request request;
+    prepare(&request, 0, "k", (struct round){"sm_90a", false});
+    cr_assert_eq(request_resolve(&request), 0, "%s", request.error.text);
+    struct worker_result result = compile(&request, TEXT_OF(data), TEXT_OF("k"));
+    struct entry_names names = {"k", 2};
+    cr_expect_eq(image_names_put(names, IMAGE_KIND_CUBIN, result.image, &zone, &image, &error), -1);
+    cr_expect_eq(error.code, STATUS_INTERNAL);
+    cr_expect_neq(strstr(error.text, "are in tables of strings"), NULL, "%s", error.text);
+
+    /* Another symbol that has the name already. */
+    static const char two[] =
+        "extern \"C\" __global__ void " PLACEHOLDER_STEM "00" PLACEHOLDER_TAIL "(int *x) { *x = 1; }\n"
+        "extern \"C\" __global__ void k(int *x) { *x = 2; }\n";
+    result = compile(&request, TEXT_OF(two), TEXT_OF("k"));
+    cr_expect_eq(image_names_put(names, IMAGE_KIND_CUBIN, result.image, &zone, &image, &error), -1);
+    cr_expect_neq(strstr(error.text, "another symbol"), NULL, "%s", error.text);
+    cr_expect_eq(image_names_put((struct entry_names){"l", 2}, IMAGE_KIND_CUBIN, result.image, &zone, &image, &error),
+                 0, "%s", error.text);
+
+    /* Files that are no cubins, or are cut off. */
+    uint8_t *copy = msgpack_zone_malloc(&zone, result.image.size);
+    memcpy(copy, result.image.at, result.image.size);
+    for (size_t size = 1; size < ((const Elf64_Ehdr *)(const void *)copy)->e_shoff; size += 97) {
+        struct bytes cut = {copy, size};
+        if (image_names_count(cut) > 0)
+            cr_expect_eq(image_names_put((struct entry_names){"l", 2}, IMAGE_KIND_CUBIN, cut, &zone, &image, &error),
+                         -1, "%zu bytes", size);
+    }
+    request_finish(&request);
 }
