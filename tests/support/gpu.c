@@ -23,6 +23,7 @@ static struct {
                   unsigned shared, void *stream, void **args, void **extra);
     int (*set_attribute)(void *function, int attribute, int value);
     int (*synchronize)(void);
+    int (*function_name)(const char **name, const void *function); /* NULL before CUDA 12.3 */
 } cu;
 
 static const struct {
@@ -83,6 +84,8 @@ bool gpu_open(char why[static 256])
         }
         memcpy(entries[i].slot, &entry, sizeof(entry));
     }
+    void *function_name = dlsym(library, "cuFuncGetName");
+    memcpy(&cu.function_name, &function_name, sizeof function_name);
     int code = cu.init(0);
     int device = 0;
     if (code == 0)
@@ -127,6 +130,14 @@ void gpu_write(gpu_pointer to, const void *from, size_t size)
 void gpu_read(void *to, gpu_pointer from, size_t size)
 {
     check(cu.read(to, from, size), "cuMemcpyDtoH");
+}
+
+const char *gpu_kernel_name(const struct gpu_kernel *kernel)
+{
+    const char *name = NULL;
+    if (cu.function_name)
+        check(cu.function_name(&name, kernel), "cuFuncGetName");
+    return name;
 }
 
 const struct gpu_kernel *gpu_load(const void *image, const char *symbol)

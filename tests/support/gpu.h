@@ -23,6 +23,8 @@ void gpu_write(gpu_pointer to, const void *from, size_t size);
 void gpu_read(void *to, gpu_pointer from, size_t size);
 
 const struct gpu_kernel *gpu_load(const void *image, const char *symbol);
+/* What the driver calls it; NULL when it does not tell. */
+const char *gpu_kernel_name(const struct gpu_kernel *kernel);
 /* Run one grid to its end. `args` are pointers to the arguments. */
 void gpu_run(const struct gpu_kernel *kernel, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
              void **args);
