@@ -39,6 +39,8 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "                       memory that the machine, or its control group, allows)\n"
                             "  --memory SIZE        hold kernels of up to SIZE in memory, as in 512M (default 256M)\n"
                             "  --deadline-ms N      kill a compile after N ms unless the request says (default 60000)\n"
+                            "  --remember-failures-ms N    answer a compile that failed like the same one up to N ms\n"
+                            "                       ago (default 60000; 0: compile again each time)\n"
                             "  --queue-jobs N       at most N compiles wait (default 100000); one more is BUSY\n"
                             "  --queue-jobs-per-user N     of one user (default 50000)\n"
                             "  --queue-bytes SIZE   at most so many bytes wait (default 1G); more are BUSY\n"
@@ -66,6 +68,7 @@ enum {
     OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_DEADLINE,
+    OPTION_REMEMBER_FAILURES,
     OPTION_QUEUE_JOBS,
     OPTION_QUEUE_JOBS_PER_USER,
     OPTION_QUEUE_BYTES,
@@ -93,6 +96,7 @@ static const struct option options[] = {
     {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"deadline-ms", required_argument, NULL, OPTION_DEADLINE},
+    {"remember-failures-ms", required_argument, NULL, OPTION_REMEMBER_FAILURES},
     {"queue-jobs", required_argument, NULL, OPTION_QUEUE_JOBS},
     {"queue-jobs-per-user", required_argument, NULL, OPTION_QUEUE_JOBS_PER_USER},
     {"queue-bytes", required_argument, NULL, OPTION_QUEUE_BYTES},
@@ -291,6 +295,8 @@ static int read_option(struct config *config, int option, const char *value, str
         return set_size("--memory", value, &config->memory_bytes, error);
     case OPTION_DEADLINE:
         return set_number("--deadline-ms", value, 1, LIMIT_DEADLINE_MS, &config->deadline_ms, error);
+    case OPTION_REMEMBER_FAILURES:
+        return set_number("--remember-failures-ms", value, 0, 3600000, &config->remember_failures_ms, error);
     case OPTION_QUEUE_JOBS:
         return set_number("--queue-jobs", value, 1, MAX_QUEUE_JOBS, &config->queue_jobs, error);
     case OPTION_QUEUE_JOBS_PER_USER:
@@ -356,6 +362,7 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
     *config = (struct config){.memory_bytes = 256u << 20,
                               .blob_bytes = 256u << 20,
                               .deadline_ms = 60000,
+                              .remember_failures_ms = 60000,
                               .executor_idle_ms = 60000,
                               .queue_jobs = 100000,
                               .queue_jobs_per_user = 50000,
@@ -397,6 +404,7 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);
+    fprintf(out, "remember-failures-ms = %llu\n", (unsigned long long)config->remember_failures_ms);
     fprintf(out, "queue-jobs = %llu\n", (unsigned long long)config->queue_jobs);
     fprintf(out, "queue-jobs-per-user = %llu\n", (unsigned long long)config->queue_jobs_per_user);
     fprintf(out, "queue-bytes = %llu bytes\n", (unsigned long long)config->queue_bytes);

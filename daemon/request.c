@@ -121,18 +121,19 @@ static void fail_overridden(struct conn *conn, uint32_t id, const struct failure
 }
 
 /* The compiler speaks of placeholders; the client is told of his names. */
-static void fail_with_names(struct request *request, const struct failure *failure)
+static void fail_compile(struct conn *conn, uint32_t id, const struct failure *failure, struct entry_names names,
+                         const struct override_note *note)
 {
     msgpack_zone zone;
     struct failure named;
     struct error error;
     msgpack_zone_init(&zone, 4096);
-    if (kernel_names_put_failure(failure, request->names, &zone, &named, &error) < 0)
-        conn_fail_with(request->conn, request->id, &error);
-    else if (request->note && request->note->file[0])
-        fail_overridden(request->conn, request->id, &named, request->note);
+    if (kernel_names_put_failure(failure, names, &zone, &named, &error) < 0)
+        conn_fail_with(conn, id, &error);
+    else if (note && note->file[0])
+        fail_overridden(conn, id, &named, note);
     else
-        conn_fail(request->conn, request->id, &named);
+        conn_fail(conn, id, &named);
     msgpack_zone_destroy(&zone);
 }
 
@@ -142,7 +143,7 @@ static void on_landing(struct passenger *passenger, const struct landing *landin
     if (landing->names_show && request->params.at) {
         compile(request->conn, request->id, request->params);
     } else if (landing->failure) {
-        fail_with_names(request, landing->failure);
+        fail_compile(request->conn, request->id, landing->failure, request->names, request->note);
     } else {
         struct kernel_answer answer = {.kernel = landing->kernel,
                                        .outcome = landing->outcome,
@@ -220,6 +221,19 @@ static bool answer_from_memory(struct conn *conn, uint32_t id, const struct reme
         .kernel = kernel, .outcome = OUTCOME_HIT_MEMORY, .stored = kernel->stored, .note = note, .names = what->names};
     conn->server->stats.hits_memory_total++;
     request_answer_kernel(conn, id, METHOD_COMPILE, what->parts, &answer);
+    return true;
+}
+
+/* Whether the same compile failed a short while ago; then that is the answer. */
+static bool answer_from_failures(struct conn *conn, uint32_t id, const struct plan *plan,
+                                 const struct override_note *note)
+{
+    struct kernel_id kernel_id = {.owner = conn->uid};
+    memcpy(kernel_id.key, plan->key, sizeof kernel_id.key);
+    const struct failure *failure = flights_recall(&conn->server->flights, &kernel_id, plan);
+    if (!failure)
+        return false;
+    fail_compile(conn, id, failure, plan->resolved.entry_names, note);
     return true;
 }
 
@@ -333,7 +347,7 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
     memcpy(what.key, plan->key, sizeof what.key);
     if (!server->overrides)
         memo_add(&server->memo, params, &what);
-    if (answer_from_memory(conn, id, &what, note)) {
+    if (answer_from_memory(conn, id, &what, note) || answer_from_failures(conn, id, plan, note)) {
         plan_destroy(plan);
         free(note);
     } else {

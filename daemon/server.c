@@ -227,7 +227,8 @@ static int start_parts(struct server *server, struct error *error)
     };
     if (devices_create(&server->loop, &devices, &server->devices, error) < 0)
         return -1;
-    flights_init(&server->flights, server->store, server->pools, &server->blobs, &server->stats, on_landed, server);
+    flights_init(&server->flights, server->store, server->pools, &server->blobs, &server->stats,
+                 config->remember_failures_ms, on_landed, server);
     return 0;
 }
 
@@ -278,6 +279,7 @@ int server_run(const struct config *config, struct error *error)
     require(server.state == SERVER_STOPPED);
     /* The end leaves nothing behind: a handle that is still open here is a bug. */
     require(uv_loop_close(&server.loop) == 0);
+    flights_finish(&server.flights);
     memo_finish(&server.memo);
     overrides_destroy(server.overrides);
     blob_store_finish(&server.blobs);

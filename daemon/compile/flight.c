@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/compile/product.h"
+#include "daemon/compiler/nvrtc.h"
 #include "proto/envelope.h"
 
 enum flight_state {
@@ -26,6 +27,7 @@ struct flight {
     struct store_lookup lookup;
     struct pool_job job;
     struct store_commit commit;
+    bool brief; /* the second attempt of a compile that ran out of memory */
     uint64_t queue_ns;
     uint64_t compile_ns;
 };
@@ -119,12 +121,86 @@ static void land_with_names_shown(struct flight *flight)
     land(flight, &landing);
 }
 
+static int submit(struct flight *flight, struct pool *pool, struct error *error);
+
+/* ---- failures, for a while ---- */
+
+/* The longest that a compile of this plan may take. */
+static uint64_t deadline_of(const struct flights *flights, const struct plan *plan)
+{
+    return plan->request.deadline_ms ? plan->request.deadline_ms : pool_deadline_ms(flights->pools[plan->compiler]);
+}
+
+/* What would come out again: the compiler's own verdict on the code, and ends that the code brings about. A compiler
+ * that ran out of memory, or broke its own rules, may do better next time. */
+static bool would_come_again(const struct pool_outcome *outcome)
+{
+    if (outcome->result)
+        return outcome->result->result != NVRTC_RESULT_OUT_OF_MEMORY &&
+               outcome->result->result != NVRTC_RESULT_INTERNAL_ERROR;
+    return outcome->cause != CAUSE_NONE && outcome->cause != CAUSE_UNKNOWN;
+}
+
+static void remember(struct flight *flight, const struct pool_outcome *outcome, const struct failure *failure)
+{
+    struct flights *flights = flight->flights;
+    if (!would_come_again(outcome))
+        return;
+    failures_add(&flights->failures, &flight->id, failure, outcome->cause, outcome->attempts,
+                 deadline_of(flights, flight->plan), uv_hrtime());
+    flights->stats->failures_remembered = flights->failures.n;
+}
+
+const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan)
+{
+    const struct failure *failure = failures_find(&flights->failures, id, deadline_of(flights, plan), uv_hrtime());
+    flights->stats->failures_remembered = flights->failures.n;
+    flights->stats->failures_answered_total += failure != NULL;
+    return failure;
+}
+
+/* Complaints hold the line that they are about. Below this length there would have to be 100,000 of them to fill a
+ * worker's memory. */
+#define LONG_LINE (16u << 10)
+
+static bool has_long_line(struct text program)
+{
+    for (const char *at = program.at; at;) {
+        const char *end = strchr(at, '\n');
+        if ((end ? (size_t)(end - at) : strlen(at)) >= LONG_LINE)
+            return true;
+        at = end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+/* Memory may have run out while the compiler copied a long line into its complaints about it: once more, without. */
+static bool try_briefly(struct flight *flight, const struct pool_outcome *outcome)
+{
+    struct pool *pool = pool_of(flight);
+    struct error error;
+    if (outcome->cause != CAUSE_MEMORY || flight->brief || flight->plan->compiler == COMPILER_HOST || !pool ||
+        !has_long_line(flight->plan->resolved.program))
+        return false;
+    flight->brief = true;
+    msgpack_sbuffer_clear(&flight->job.frame);
+    if (plan_write_job(flight->plan, flight->header_texts, true, &flight->job.frame) < 0)
+        return false;
+    flight->flights->stats->worker_brief_retries_total++;
+    return submit(flight, pool, &error) == 0;
+}
+
+/* ---- the compile ---- */
+
 static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome)
 {
     struct flight *flight = container_of(job, struct flight, job);
     struct stats_reply *stats = flight->flights->stats;
     struct held_kernel *kernel = NULL;
     struct error error = outcome->error;
+
+    if (try_briefly(flight, outcome))
+        return;
 
     flight->queue_ns = outcome->queue_ns;
     flight->compile_ns = outcome->compile_ns;
@@ -139,6 +215,7 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
         kernel = product_of(flight->plan, &flight->id, outcome, &error);
     if (kernel) {
         stats->compiles_total++;
+        failures_forget(&flight->flights->failures, &flight->id);
         flight->state = FLIGHT_COMMITTING;
         flight->commit = (struct store_commit){kernel, flight->header_texts, on_committed};
         kernel_store_commit(flight->flights->store, &flight->commit);
@@ -148,10 +225,13 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
     if (error.code == STATUS_OK) {
         struct failure failure = product_failure(flight->plan, outcome->result, &error);
         log_compile(flight, "rejected");
+        remember(flight, outcome, &failure);
         land_with_failure(flight, &failure);
     } else {
+        struct failure failure = failure_of(&error);
         log_compile(flight, status_name(error.code));
-        land_with_error(flight, &error);
+        remember(flight, outcome, &failure);
+        land_with_failure(flight, &failure);
     }
 }
 
@@ -198,7 +278,7 @@ static void compile(struct flight *flight)
         land_with_failure(flight, &failure);
         return;
     }
-    if (plan_write_job(flight->plan, flight->header_texts, &flight->job.frame) < 0) {
+    if (plan_write_job(flight->plan, flight->header_texts, false, &flight->job.frame) < 0) {
         error_set(&error, STATUS_OUT_OF_MEMORY, "no memory for a compile job");
         land_with_error(flight, &error);
         return;
@@ -232,10 +312,16 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
 /* ---- boarding ---- */
 
 void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
-                  struct stats_reply *stats, void (*on_landed)(void *owner), void *owner)
+                  struct stats_reply *stats, uint64_t remember_ms, void (*on_landed)(void *owner), void *owner)
 {
     *flights = (struct flights){
         .store = store, .pools = pools, .blobs = blobs, .stats = stats, .on_landed = on_landed, .owner = owner};
+    failures_init(&flights->failures, remember_ms);
+}
+
+void flights_finish(struct flights *flights)
+{
+    failures_finish(&flights->failures);
 }
 
 static int start_flight(struct flights *flights, const struct kernel_id *id, struct plan *plan, struct flight **ret,

@@ -13,6 +13,7 @@
 #define DAEMON_COMPILE_FLIGHT_H
 
 #include "daemon/base/list.h"
+#include "daemon/compile/failures.h"
 #include "daemon/compile/plan.h"
 #include "daemon/compile/pool.h"
 #include "daemon/compile/shown_names.h"
@@ -48,12 +49,18 @@ struct flights {
     struct blob_store *blobs;
     struct stats_reply *stats;
     struct shown_names shown;
+    struct failures failures;
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;
 };
 
 void flights_init(struct flights *flights, struct kernel_store *store, struct pool **pools, struct blob_store *blobs,
-                  struct stats_reply *stats, void (*on_landed)(void *owner), void *owner);
+                  struct stats_reply *stats, uint64_t remember_ms, void (*on_landed)(void *owner), void *owner);
+/* No flight is under way any more. */
+void flights_finish(struct flights *flights);
+
+/* The failure of the same compile a short while ago, which answers this one too; NULL: board. */
+const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan);
 
 /* Join the flight of this uid's key, or lead a new one. The plan is taken over in any case. -1: nothing is called
  * back. */

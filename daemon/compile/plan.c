@@ -145,7 +145,7 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
     return 0;
 }
 
-int plan_write_job(const struct plan *plan, const struct bytes *header_texts, msgpack_sbuffer *out)
+int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out)
 {
     const struct fusion *fusion = plan->request.fusion;
     struct job_header *headers = calloc(fusion->n_headers + 1, sizeof *headers);
@@ -162,6 +162,7 @@ int plan_write_job(const struct plan *plan, const struct bytes *header_texts, ms
         .names = plan->resolved.names,
         .n_names = plan->resolved.n_names,
         .image_kind = plan->resolved.image_kind,
+        .brief = brief,
     };
     int status = envelope_write_message(out, &worker_job_type, &job);
     free(headers);

@@ -37,7 +37,7 @@ void plan_destroy(struct plan *plan);
 int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct bytes **ret_texts,
                          struct header_digest **ret_missing, size_t *ret_n_missing, struct error *error);
 
-/* Append the packed worker_job frame. -1 when memory ran out. */
-int plan_write_job(const struct plan *plan, const struct bytes *header_texts, msgpack_sbuffer *out);
+/* Append the packed worker_job frame. brief: with short diagnostics. -1 when memory ran out. */
+int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out);
 
 #endif

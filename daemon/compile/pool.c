@@ -8,7 +8,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/compile/worker.h"
-#include "daemon/compiler/worker.h"
 
 /* A worker without a job for this long is let go; the next one costs a fraction of a second. */
 #define IDLE_MS 60000
@@ -157,13 +156,17 @@ static int enqueue(struct pool *pool, struct pool_job *job, struct error *error)
     return 0;
 }
 
+static uint64_t deadline_of(const struct pool *pool, const struct pool_job *job)
+{
+    return job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms;
+}
+
 static void give_job(struct pool *pool, struct worker *worker)
 {
     struct pool_job *job = container_of(queue_pop(&pool->queue), struct pool_job, place);
     job->queue_ns += uv_hrtime() - job->queued_ns;
     job->attempts++;
-    worker_give(worker, job->frame.data, job->frame.size,
-                job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms, job);
+    worker_give(worker, job->frame.data, job->frame.size, deadline_of(pool, job), job);
 }
 
 /* A result of another compiler than the job was keyed for would be stored under the wrong key. */
@@ -172,42 +175,25 @@ static bool is_current(const struct pool *pool, const struct pool_job *job)
     return pool->has_facts && memcmp(job->build, pool->facts.build, DIGEST_SIZE) == 0;
 }
 
-/* Whether trying the job again would meet the same end: a limit, or a crash with a known cause. */
-static bool explained(const struct worker_end *end, struct error *ret)
+static bool may_retry(const struct pool *pool, const struct pool_job *job, enum cause cause)
 {
-    const char *said = end->exit->complaint;
-    if (end->exit->signal == SIGXCPU)
-        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile used up its CPU time");
-    else if (strstr(said, WORKER_WORDS_STACK))
-        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of stack");
-    else if (strstr(said, "out of memory") || strstr(said, "bad_alloc") ||
-             (!end->exit->signal && end->exit->status == WORKER_EXIT_MEMORY))
-        error_set(ret, STATUS_RESOURCE_LIMIT, "the compile ran out of memory");
-    else
-        return false;
-    return true;
+    return verdict_allows_retry(cause) && job->attempts < MAX_ATTEMPTS && is_current(pool, job);
 }
 
 /* The worker is gone with a job in its hands. */
 static void settle_job(struct pool *pool, struct pool_job *job, const struct worker_end *end, uint64_t compile_ns)
 {
-    struct pool_outcome outcome = {.compile_ns = compile_ns};
+    struct pool_outcome outcome = {.compile_ns = compile_ns, .attempts = job->attempts};
     if (pool->closing) {
         error_set(&outcome.error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
-    } else if (end->timed_out) {
-        uint64_t ms = job->deadline_ms ? job->deadline_ms : pool->options.deadline_ms;
-        error_set(&outcome.error, STATUS_TIMEOUT, "the compile was killed after its deadline of %llu ms",
-                  (unsigned long long)ms);
-    } else if (!explained(end, &outcome.error)) {
-        if (job->attempts < MAX_ATTEMPTS && is_current(pool, job)) {
+    } else {
+        outcome.cause = verdict_of(end, deadline_of(pool, job), job->attempts, &outcome.error);
+        pool->options.stats->worker_limits_total += outcome.error.code == STATUS_RESOURCE_LIMIT;
+        if (may_retry(pool, job, outcome.cause)) {
             pool->options.stats->worker_retries_total++;
             if (enqueue(pool, job, &outcome.error) == 0)
                 return;
-            finish_job(job, &outcome);
-            return;
         }
-        error_set(&outcome.error, STATUS_WORKER_DIED, "the compiler process ended without an answer, %u times: %s",
-                  job->attempts, end->text);
     }
     finish_job(job, &outcome);
 }
@@ -543,6 +529,11 @@ uint64_t pool_retry_ms(const struct pool *pool)
     uint64_t each_ms = n ? stats->compile_ns_total / n / 1000000 : 0;
     uint64_t ms = each_ms * RETRY_JOBS / pool->options.budget->limit;
     return ms < MIN_RETRY_MS ? MIN_RETRY_MS : ms < MAX_RETRY_MS ? ms : MAX_RETRY_MS;
+}
+
+uint64_t pool_deadline_ms(const struct pool *pool)
+{
+    return pool ? pool->options.deadline_ms : 0;
 }
 
 int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)

@@ -12,6 +12,7 @@
 
 #include "daemon/compile/budget.h"
 #include "daemon/compile/queue.h"
+#include "daemon/compile/verdict.h"
 #include "daemon/resolve/resolve.h"
 #include "proto/message.h"
 
@@ -35,6 +36,8 @@ struct pool_options {
 /* What became of a job. Exactly one of result and error is meant: result is NULL when error.code is set. */
 struct pool_outcome {
     const struct worker_result *result; /* what the compiler said; its bytes are good until `done` returns */
+    enum cause cause;                   /* of an error that a worker's end led to; else CAUSE_NONE */
+    unsigned attempts;                  /* workers that ended with it */
     struct error error;                 /* TIMEOUT, WORKER_DIED, RESOURCE_LIMIT, COMPILER_UNAVAILABLE, SHUTTING_DOWN */
     uint64_t queue_ns;
     uint64_t compile_ns;
@@ -66,6 +69,9 @@ const struct compiler_facts *pool_facts(const struct pool *pool);
 const char *pool_problem(const struct pool *pool);
 /* How well the workers are shut in; 0 until one has started. */
 enum sandbox pool_sandbox(const struct pool *pool);
+
+/* What the compiler is given by a job that names no deadline; 0 of a pool that is closed. */
+uint64_t pool_deadline_ms(const struct pool *pool);
 
 /* Somebody needs this compiler: the first call starts the probe of a pool that was made on_demand. NULL is fine. */
 void pool_want(struct pool *pool);

@@ -63,14 +63,17 @@ static int compile_program(struct compile *compile)
     size_t n = job->n_args, n_includes = 0;
     while (includes != NULL && includes[n_includes] != NULL)
         n_includes++;
-    const char **args = msgpack_zone_malloc(compile->zone, (n + n_includes + 1) * sizeof *args);
+    const char **args = msgpack_zone_malloc(compile->zone, (n + n_includes + 2) * sizeof *args);
     if (args == NULL)
         return NVRTC_RESULT_OUT_OF_MEMORY;
     for (size_t i = 0; i < n; i++)
         args[i] = job->args[i].at;
     for (size_t i = 0; i < n_includes; i++)
         args[n + i] = includes[i];
-    return compile->nvrtc->compile(compile->program, (int)(n + n_includes), args);
+    n += n_includes;
+    if (job->brief)
+        args[n++] = "--brief-diagnostics=true";
+    return compile->nvrtc->compile(compile->program, (int)n, args);
 }
 
 /* ---- out ---- */

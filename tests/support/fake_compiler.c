@@ -1,6 +1,6 @@
 /*
  * A stand-in for fusiond-compiler that speaks its messages and does what the --nvrtc argument says, so that every way
- * in which a worker can behave or fail is had at will: "<behaviour>[:<path>]".
+ * in which a worker can behave or fail is had at will: "[/]<behaviour>[:<path>]".
  *
  *   normal              compiles everything: the image names the process and the job
  *   ready-error         worker_ready says that there is no compiler
@@ -233,8 +233,10 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--probe") == 0)
             probe = true;
-        else if (strcmp(argv[i], "--nvrtc") == 0 && i + 1 < argc)
+        if (strcmp(argv[i], "--nvrtc") == 0 && i + 1 < argc) {
             script = argv[++i];
+            script += script[0] == '/'; /* a daemon makes every path absolute */
+        }
     }
     if (strchr(script, ':'))
         snprintf(path, sizeof path, "%s", strchr(script, ':') + 1);

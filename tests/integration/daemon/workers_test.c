@@ -131,6 +131,7 @@ static void limit_met(const struct sample *sample, const char *which)
     cr_assert(!failure.retryable);
     struct stats_reply stats = wire_stats(daemon_.socket);
     cr_assert(stats.worker_retries_total == 0, "a limit is no reason for a second try");
+    cr_assert(stats.worker_brief_retries_total == 0, "nor for brief diagnostics, where no line is long");
     cr_assert(getenv("ASAN_OPTIONS") || stats.resident_bytes < before + (16u << 20));
 }
 

@@ -71,7 +71,7 @@ static void start(const char *behaviour)
     pump_until(n_facts == 1);
     cr_assert_not_null(pool_facts(pool));
     pools[COMPILER_NVRTC] = pool;
-    flights_init(&flights, store, pools, &blobs, &stats, on_landed, &n_landed);
+    flights_init(&flights, store, pools, &blobs, &stats, 60000, on_landed, &n_landed);
 }
 
 static void close_pool(void)
@@ -377,8 +377,8 @@ Test(flight, F2_a_crash_reaches_everybody)
     for (int i = 0; i < 2; i++)
         board(&riders[i], (struct wish){0});
     pump_until(n_landed == 1);
-    cr_assert_eq(riders[0].failed, STATUS_WORKER_DIED);
-    cr_assert_eq(riders[1].failed, STATUS_WORKER_DIED);
+    cr_assert_eq(riders[0].failed, STATUS_COMPILER_CRASHED);
+    cr_assert_eq(riders[1].failed, STATUS_COMPILER_CRASHED);
     cr_assert_eq(stats.database_commits_total, 0);
 }
 

@@ -87,7 +87,7 @@ Test(plan, the_job_has_program_headers_and_names)
     msgpack_zone *zone = msgpack_zone_new(4096);
     struct worker_job job;
     msgpack_sbuffer_init(&frame);
-    cr_assert_eq(plan_write_job(plan, texts, &frame), 0);
+    cr_assert_eq(plan_write_job(plan, texts, false, &frame), 0);
     cr_assert_eq(
         envelope_read_message((const uint8_t *)frame.data + 4, frame.size - 4, &worker_job_type, zone, &job, &error), 0,
         "%s", error.text);

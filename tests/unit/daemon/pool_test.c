@@ -364,8 +364,8 @@ Test(pool, F2_a_second_crash_is_told)
     start_ready("dies-on-job", NULL);
     submit(0, "");
     pump_until(n_done == 1);
-    cr_assert_eq(jobs[0].error.code, STATUS_WORKER_DIED);
-    cr_assert_str_eq(jobs[0].error.text, "the compiler process ended without an answer, 2 times: killed by SIGABRT");
+    cr_assert_eq(jobs[0].error.code, STATUS_COMPILER_CRASHED);
+    cr_assert_str_eq(jobs[0].error.text, "this code crashes the compiler, 2 times: killed by SIGABRT");
     cr_assert_eq(stats.worker_crashes_total, 2);
     cr_assert_eq(stats.worker_retries_total, 1);
 }
