@@ -11,9 +11,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
+#include "daemon/compile/walls.h"
 #include "daemon/control.h"
 #include "daemon/kernel_names.h"
 #include "daemon/kernel_source.h"
@@ -327,7 +329,9 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         return;
     }
     int status = -1;
-    if (facts)
+    if (facts && walls_admit(pool_sandbox(pool), conn->uid, geteuid(), &error) < 0)
+        status = -1;
+    else if (facts)
         status = settle(server, plan, facts, &error);
     else if (server->state != SERVER_RUNNING)
         error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");

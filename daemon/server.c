@@ -42,7 +42,8 @@ size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED])
     if (problem)
         ret[n++] = text_of(problem);
     if (pool_sandbox(server->pools[COMPILER_NVRTC]) == SANDBOX_NONE)
-        ret[n++] = TEXT_OF("compiler workers run without a sandbox: this kernel has neither Landlock nor seccomp");
+        ret[n++] = TEXT_OF("compiler workers run without a sandbox, so only the daemon's own user may compile: this "
+                           "kernel has neither Landlock nor seccomp");
     if (pool_sandbox(server->pools[COMPILER_HOST]) == SANDBOX_NONE)
         ret[n++] = TEXT_OF("the C++ compiler runs without a sandbox: this kernel has no Landlock, or no seccomp");
     problem = devices_problem(server->devices);

@@ -200,6 +200,16 @@ static void settle_job(struct pool *pool, struct pool_job *job, const struct wor
 
 /* ---- the probe ---- */
 
+/* A probe is shut in as its workers will be. */
+static void note_sandbox(struct pool *pool, enum sandbox grade)
+{
+    if (!grade || grade == pool->sandbox)
+        return;
+    pool->sandbox = grade;
+    log_event(grade == SANDBOX_FULL ? LOG_INFO : LOG_WARNING, "compiler.sandbox", "name=%s grade=%s",
+              compiler_name(pool->options.kind), sandbox_word((int)grade));
+}
+
 static int take_facts(struct pool *pool, const struct worker_ready *ready)
 {
     bool told_archs = ready->n_archs > 0 || pool->options.kind == COMPILER_HOST;
@@ -218,6 +228,7 @@ static int take_facts(struct pool *pool, const struct worker_ready *ready)
     memcpy(pool->facts.build, ready->build, sizeof pool->facts.build);
     snprintf(pool->identity, sizeof pool->identity, "%s", ready->identity.at);
     pool->problem[0] = '\0';
+    note_sandbox(pool, ready->sandbox);
     pool->has_facts = true;
     pool->failed_probes = 0;
     log_event(LOG_INFO, "compiler", "name=%s version=%u.%u library=%s targets=%zu", compiler_name(pool->options.kind),
@@ -331,11 +342,7 @@ static int on_worker_ready(struct worker *worker, const struct worker_ready *rea
     }
     pool->n_starting--;
     pool->failed_starts = 0;
-    if (ready->sandbox && ready->sandbox != pool->sandbox) {
-        pool->sandbox = ready->sandbox;
-        log_event(ready->sandbox == SANDBOX_FULL ? LOG_INFO : LOG_WARNING, "compiler.sandbox", "grade=%s",
-                  sandbox_word((int)ready->sandbox));
-    }
+    note_sandbox(pool, ready->sandbox);
     worker_retire_after(worker, IDLE_MS);
     advance(pool);
     return 0;

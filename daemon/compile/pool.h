@@ -67,7 +67,7 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
 const struct compiler_facts *pool_facts(const struct pool *pool);
 /* Why there is no compiler, or NULL: nothing is wrong, or the probe is still running. */
 const char *pool_problem(const struct pool *pool);
-/* How well the workers are shut in; 0 until one has started. */
+/* How well the workers are shut in; 0 until the probe has told. */
 enum sandbox pool_sandbox(const struct pool *pool);
 
 /* What the compiler is given by a job that names no deadline; 0 of a pool that is closed. */

@@ -396,13 +396,20 @@ int sandbox_seccomp(enum sandbox_profile profile)
  * that it is not shut in. Where files are only Landlock's business, nothing without it is shut in. */
 enum sandbox sandbox_enter(enum sandbox_profile profile, const struct sandbox_paths *paths)
 {
+    static const struct sandbox_walls walls = {sandbox_landlock, sandbox_seccomp};
+    return sandbox_enter_with(profile, paths, &walls);
+}
+
+enum sandbox sandbox_enter_with(enum sandbox_profile profile, const struct sandbox_paths *paths,
+                                const struct sandbox_walls *walls)
+{
     prctl(PR_SET_DUMPABLE, 0);
     sandbox_limits(profile);
     drop_capabilities();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return SANDBOX_NONE;
-    int landlock = sandbox_landlock(paths);
-    if (UNDER_ASAN || sandbox_seccomp(profile) < 0)
+    int landlock = walls->landlock(paths);
+    if (UNDER_ASAN || walls->seccomp(profile) < 0)
         return SANDBOX_NONE;
     if (landlock == 0)
         return SANDBOX_FULL;

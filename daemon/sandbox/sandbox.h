@@ -48,6 +48,16 @@ struct sandbox_paths {
  * Call it with one thread: Landlock binds the caller, and what it starts from then on. */
 enum sandbox sandbox_enter(enum sandbox_profile profile, const struct sandbox_paths *paths);
 
+/* The two walls of a kernel, each 0 or -1. */
+struct sandbox_walls {
+    int (*landlock)(const struct sandbox_paths *paths);
+    int (*seccomp)(enum sandbox_profile profile);
+};
+
+/* The same with other walls, for tests of machines that lack one. */
+enum sandbox sandbox_enter_with(enum sandbox_profile profile, const struct sandbox_paths *paths,
+                                const struct sandbox_walls *walls);
+
 /* Let the next compile have SANDBOX_CPU_S more. */
 void sandbox_allow_job(void);
 

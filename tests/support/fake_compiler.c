@@ -21,6 +21,7 @@
  *   waits               for one byte from the FIFO at path before it answers a job
  *   unasked             sends a second result
  *   silent              never gets ready
+ *   no-walls, seccomp-alone   is not shut in, or only so
  *
  * A program that contains "#error" is rejected in all of them.
  */
@@ -118,7 +119,9 @@ static void greet(void)
         .n_archs = 3,
         .library = TEXT_OF("/fake/libnvrtc.so"),
         .identity = identity(),
-        .sandbox = SANDBOX_FULL,
+        .sandbox = does("no-walls")        ? SANDBOX_NONE
+                   : does("seccomp-alone") ? SANDBOX_SECCOMP
+                                           : SANDBOX_FULL,
     };
     digest_of(ready.identity.at, ready.identity.size, ready.build);
     ready.has_build = probe;
@@ -238,6 +241,8 @@ int main(int argc, char **argv)
             script += script[0] == '/'; /* a daemon makes every path absolute */
         }
     }
+    if (script[0] == '/')
+        script++; /* the daemon makes it a path */
     if (strchr(script, ':'))
         snprintf(path, sizeof path, "%s", strchr(script, ':') + 1);
     if (does("silent") && !probe)

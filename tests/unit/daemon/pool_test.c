@@ -702,6 +702,18 @@ Test(pool, a_closed_pool_knows_nothing)
     cr_assert_eq(pool_sandbox(NULL), sandbox_absent);
 }
 
+/* ---- how it is shut in ---- */
+
+Test(pool, F28_the_probe_tells_how_its_workers_are_shut_in)
+{
+    start_ready("no-walls", NULL);
+    cr_assert_eq(pool_sandbox(pool), SANDBOX_NONE);
+    close_pool();
+    n_facts = n_closed = 0;
+    start_ready("seccomp-alone", NULL);
+    cr_assert_eq(pool_sandbox(pool), SANDBOX_SECCOMP);
+}
+
 /* ---- a compiler that few ask for ---- */
 
 Test(pool, a_probe_on_demand_waits_for_it)

@@ -460,3 +460,61 @@ Test(sandbox, F28_a_compiler_with_toolkit_headers_runs_no_program)
 {
     expect_killed(try_exec_beside_headers);
 }
+
+/* ---- machines that lack a wall ---- */
+
+static int no_landlock(const struct sandbox_paths *paths)
+{
+    (void)paths;
+    return -1;
+}
+
+static int no_seccomp(enum sandbox_profile profile)
+{
+    (void)profile;
+    return -1;
+}
+
+static const struct sandbox_walls without_landlock = {no_landlock, sandbox_seccomp};
+static const struct sandbox_walls without_seccomp = {sandbox_landlock, no_seccomp};
+static const struct sandbox_walls without_any = {no_landlock, no_seccomp};
+
+/* No file can be opened: that is enough for who needs none. */
+static int try_without_landlock(void)
+{
+    struct stat st;
+    if (UNDER_ASAN)
+        return NOT_HERE;
+    if (sandbox_enter_with(SANDBOX_COMPILER, NULL, &without_landlock) != SANDBOX_SECCOMP)
+        return BAD;
+    if (open("/etc/passwd", O_RDONLY) >= 0 || errno != ENOENT || stat("/etc/passwd", &st) == 0)
+        return BAD;
+    return GOOD;
+}
+
+Test(sandbox, F28_without_landlock_seccomp_is_enough_for_a_compiler_without_files)
+{
+    expect_good(try_without_landlock);
+}
+
+static const struct {
+    enum sandbox_profile profile;
+    const struct sandbox_walls *walls;
+} unsafe[] = {{SANDBOX_TOOLKIT, &without_landlock},
+              {SANDBOX_HOST_CC, &without_landlock},
+              {SANDBOX_COMPILER, &without_any},
+              {SANDBOX_COMPILER, &without_seccomp}};
+static size_t which;
+
+static int try_unsafe(void)
+{
+    return sandbox_enter_with(unsafe[which].profile, NULL, unsafe[which].walls) == SANDBOX_NONE ? GOOD : BAD;
+}
+
+Test(sandbox, F28_what_lacks_a_wall_that_it_needs_says_so)
+{
+    for (which = 0; which < sizeof unsafe / sizeof unsafe[0]; which++) {
+        int status = in_child(try_unsafe);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == GOOD, "case %zu: status %x", which, (unsigned)status);
+    }
+}
