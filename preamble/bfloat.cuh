@@ -7,6 +7,7 @@
 #define FUSIOND_BFLOAT_CUH
 
 #include "fusiond/array.cuh"
+#include "fusiond/types.cuh"
 
 #if !defined(FUSIOND_INDEX_INT32_CUH) && !defined(FUSIOND_INDEX_INT64_CUH)
 #error "fusiond/bfloat.cuh: include fusiond/index_int32.cuh or fusiond/index_int64.cuh first"

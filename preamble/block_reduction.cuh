@@ -10,6 +10,7 @@
 
 #include "fusiond/array.cuh"
 #include "fusiond/block_sync.cuh"
+#include "fusiond/vector_move.cuh"
 #include "fusiond/warp.cuh"
 
 namespace fusiond

@@ -1,4 +1,4 @@
-// Arithmetic that kernels use without a library's name in front of it, and the magic zero.
+// Real arithmetic and classification that kernels use without a library's name in front of it.
 // All functions: any thread on its own; no barrier, no shared memory. NaN rules are given with each group.
 // A declaration here hides CUDA's function of the same name from the kernel, so each name covers every number type;
 // mixed calls that C++ would call ambiguous have a rule too.
@@ -7,46 +7,13 @@
 #ifndef FUSIOND_HELPERS_CUH
 #define FUSIOND_HELPERS_CUH
 
-#include "fusiond/basic_type_traits.cuh"
-#include "fusiond/types.cuh"
+#include "fusiond/integers.cuh"
 
 namespace fusiond
 {
 
 namespace helpers_impl
 {
-template <typename T> constexpr bool integral = std::is_integral_v<T>;
-template <typename T> constexpr bool floating = std::is_floating_point_v<T>;
-template <typename T> constexpr bool number = std::is_arithmetic_v<T>;
-template <typename T> constexpr bool wide_unsigned = integral<T> && sizeof(T) == 8 && T(-1) > T(0);
-
-template <typename T> using if_integral = std::enable_if_t<integral<T>, int>;
-template <typename A, typename B> using if_integrals = std::enable_if_t<integral<A> && integral<B>, int>;
-template <typename A, typename B>
-using if_real = std::enable_if_t<number<A> && number<B> && (floating<A> || floating<B>), int>;
-
-// int when both operands fit it, else int64_t.
-template <typename A, typename B>
-using Integer = std::conditional_t<(sizeof(A) < 4 || (sizeof(A) == 4 && A(-1) < A(0))) &&
-                                       (sizeof(B) < 4 || (sizeof(B) == 4 && B(-1) < B(0))),
-                                   int, int64_t>;
-
-// The type of a call with at least one real: double if there is a double, else float.
-template <typename A, typename B>
-using Real = std::conditional_t<std::is_same_v<A, double> || std::is_same_v<B, double>, double, float>;
-
-// double unless both operands are float.
-template <typename A, typename B>
-using Promoted = std::conditional_t<std::is_same_v<A, float> && std::is_same_v<B, float>, float, double>;
-
-template <typename T> __device__ __forceinline__ constexpr bool negative(T x)
-{
-    if constexpr (T(-1) < T(0))
-        return x < T(0);
-    else
-        return false; // comparing it would be warned of
-}
-
 __device__ __forceinline__ float infinity_of(float)
 {
     return __int_as_float(0x7f800000);
@@ -55,148 +22,12 @@ __device__ __forceinline__ double infinity_of(double)
 {
     return __longlong_as_double(0x7ff0000000000000LL);
 }
-
-// The larger and the smaller of two, NaN if either is one: a single instruction for float since sm_80.
-template <typename R> __device__ __forceinline__ R max_nan(R x, R y)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    if constexpr (std::is_same_v<R, float>) {
-        float result;
-        asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
-        return result;
-    }
-#endif
-    if (x != x)
-        return x;
-    return x > y ? x : y;
-}
-
-template <typename R> __device__ __forceinline__ R min_nan(R x, R y)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    if constexpr (std::is_same_v<R, float>) {
-        float result;
-        asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
-        return result;
-    }
-#endif
-    if (x != x)
-        return x;
-    return x < y ? x : y;
-}
 } // namespace helpers_impl
-
-// ---- Integers and indices.
-
-// The quotient rounded up, of a >= 0 and b > 0; a + b must not overflow. With a double, the real quotient rounded up.
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
-__device__ __forceinline__ constexpr helpers_impl::Integer<A, B> ceilDiv(A a, B b)
-{
-    typedef helpers_impl::Integer<A, B> I;
-    return ((I)a + (I)b - 1) / (I)b;
-}
-
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0> __device__ __forceinline__ double ceilDiv(A a, B b)
-{
-    return ::ceil((double)a / (double)b);
-}
-
-// Rounded up to a multiple of align, a power of two.
-template <int = 0> __device__ __forceinline__ constexpr int alignBufferSize(int size, int align)
-{
-    return (size + align - 1) & ~(align - 1);
-}
-
-// Non-negative; gcd(x, 0) is the absolute value of x.
-template <typename T> __device__ __forceinline__ T gcd(T a, T b)
-{
-    static_assert(helpers_impl::integral<T>, "gcd is for integers");
-    while (b != 0) {
-        const T rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return helpers_impl::negative(a) ? T(-a) : a;
-}
-
-// Integers compare by value even when one is signed and the other is not. Mixes of 32-bit signed and unsigned and all
-// 64-bit ones have a 64-bit result.
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
-__device__ __forceinline__ constexpr auto max(A a, B b)
-{
-    if constexpr (helpers_impl::wide_unsigned<A> || helpers_impl::wide_unsigned<B>) {
-        const uint64_t x = helpers_impl::negative(a) ? 0 : (uint64_t)a;
-        const uint64_t y = helpers_impl::negative(b) ? 0 : (uint64_t)b;
-        return x < y ? y : x;
-    } else if constexpr (std::is_same_v<A, B>) {
-        return a < b ? b : a;
-    } else {
-        typedef helpers_impl::Integer<A, B> I;
-        return (I)a < (I)b ? (I)b : (I)a;
-    }
-}
-
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
-__device__ __forceinline__ constexpr auto min(A a, B b)
-{
-    if constexpr (helpers_impl::wide_unsigned<A> && helpers_impl::wide_unsigned<B>) {
-        return (uint64_t)a < (uint64_t)b ? (uint64_t)a : (uint64_t)b;
-    } else if constexpr (helpers_impl::wide_unsigned<A>) {
-        // The result is never above b.
-        return helpers_impl::negative(b) || (uint64_t)b < (uint64_t)a ? (int64_t)b : (int64_t)a;
-    } else if constexpr (helpers_impl::wide_unsigned<B>) {
-        return helpers_impl::negative(a) || (uint64_t)a < (uint64_t)b ? (int64_t)a : (int64_t)b;
-    } else if constexpr (std::is_same_v<A, B>) {
-        return b < a ? b : a;
-    } else {
-        typedef helpers_impl::Integer<A, B> I;
-        return (I)b < (I)a ? (I)b : (I)a;
-    }
-}
-
-// ---- max, min, fmax, fmin of reals.
-
-// NaN if either operand is one.
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Real<A, B> max(A a, B b)
-{
-    return helpers_impl::max_nan((helpers_impl::Real<A, B>)a, (helpers_impl::Real<A, B>)b);
-}
-
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Real<A, B> min(A a, B b)
-{
-    return helpers_impl::min_nan((helpers_impl::Real<A, B>)a, (helpers_impl::Real<A, B>)b);
-}
-
-// Until 2025-09 kernels spelt the NaN-propagating pair fmax and fmin; since then these ignore one NaN as C's do.
-// The older rule holds unless FUSIOND_FMAX_IGNORES_NAN is defined.
-template <typename A, typename B, std::enable_if_t<helpers_impl::number<A> && helpers_impl::number<B>, int> = 0>
-__device__ __forceinline__ helpers_impl::Promoted<A, B> fmax(A a, B b)
-{
-    typedef helpers_impl::Promoted<A, B> R;
-#ifdef FUSIOND_FMAX_IGNORES_NAN
-    return ::fmax((R)a, (R)b);
-#else
-    return max((R)a, (R)b);
-#endif
-}
-
-template <typename A, typename B, std::enable_if_t<helpers_impl::number<A> && helpers_impl::number<B>, int> = 0>
-__device__ __forceinline__ helpers_impl::Promoted<A, B> fmin(A a, B b)
-{
-    typedef helpers_impl::Promoted<A, B> R;
-#ifdef FUSIOND_FMAX_IGNORES_NAN
-    return ::fmin((R)a, (R)b);
-#else
-    return min((R)a, (R)b);
-#endif
-}
 
 // ---- Real functions. Unless a rule is given, NaN in gives NaN out.
 
 // The type of the result is that of x. For unsigned types and bool it is x.
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ T abs(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ T abs(T x)
 {
     if constexpr (std::is_same_v<T, float>)
         return ::fabsf(x);
@@ -352,7 +183,7 @@ template <int = 0> __device__ __forceinline__ float rsqrt(float x)
     return ::rsqrtf(x);
 }
 
-template <typename T, helpers_impl::if_integral<T> = 0> __device__ __forceinline__ T rsqrt(T x)
+template <typename T, integers_impl::if_integral<T> = 0> __device__ __forceinline__ T rsqrt(T x)
 {
     return (T)::rsqrt((double)x);
 }
@@ -368,39 +199,39 @@ template <int = 0> __device__ __forceinline__ float signbit(float x)
     return __float_as_int(x) < 0 ? 1.0f : 0.0f;
 }
 
-template <typename T, helpers_impl::if_integral<T> = 0> __device__ __forceinline__ T signbit(T x)
+template <typename T, integers_impl::if_integral<T> = 0> __device__ __forceinline__ T signbit(T x)
 {
-    return helpers_impl::negative(x) ? T(1) : T(0);
+    return integers_impl::negative(x) ? T(1) : T(0);
 }
 
 // C's; for integers the truncated modulo, with the sign of the dividend.
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Real<A, B> fmod(A a, B b)
+template <typename A, typename B, integers_impl::if_real<A, B> = 0>
+__device__ __forceinline__ integers_impl::Real<A, B> fmod(A a, B b)
 {
-    typedef helpers_impl::Real<A, B> R;
+    typedef integers_impl::Real<A, B> R;
     return ::fmod((R)a, (R)b);
 }
 
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Integer<A, B> fmod(A a, B b)
+template <typename A, typename B, integers_impl::if_integrals<A, B> = 0>
+__device__ __forceinline__ integers_impl::Integer<A, B> fmod(A a, B b)
 {
-    typedef helpers_impl::Integer<A, B> I;
+    typedef integers_impl::Integer<A, B> I;
     return (I)a % (I)b;
 }
 
 // The floored modulo, with the sign of the divisor (C's function of this name rounds to nearest).
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Real<A, B> remainder(A a, B b)
+template <typename A, typename B, integers_impl::if_real<A, B> = 0>
+__device__ __forceinline__ integers_impl::Real<A, B> remainder(A a, B b)
 {
-    typedef helpers_impl::Real<A, B> R;
+    typedef integers_impl::Real<A, B> R;
     const R rest = ::fmod((R)a, (R)b);
     return rest != 0 && (rest < 0) != ((R)b < 0) ? rest + (R)b : rest;
 }
 
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
-__device__ __forceinline__ constexpr helpers_impl::Integer<A, B> remainder(A a, B b)
+template <typename A, typename B, integers_impl::if_integrals<A, B> = 0>
+__device__ __forceinline__ constexpr integers_impl::Integer<A, B> remainder(A a, B b)
 {
-    typedef helpers_impl::Integer<A, B> I;
+    typedef integers_impl::Integer<A, B> I;
     const I rest = (I)a % (I)b;
     return rest != 0 && (rest < 0) != ((I)b < 0) ? rest + (I)b : rest;
 }
@@ -419,11 +250,11 @@ template <int = 0> __device__ __forceinline__ float nextafter(float from, float 
 
 // Reals: C's. A float with a float or an integer gives float, else it is double. The sign of an integer exponent's
 // parity is kept even where float or double can't hold the exponent.
-template <typename A, typename B, helpers_impl::if_real<A, B> = 0>
-__device__ __forceinline__ helpers_impl::Real<A, B> pow(A base, B exponent)
+template <typename A, typename B, integers_impl::if_real<A, B> = 0>
+__device__ __forceinline__ integers_impl::Real<A, B> pow(A base, B exponent)
 {
-    typedef helpers_impl::Real<A, B> R;
-    if constexpr (helpers_impl::integral<B>) {
+    typedef integers_impl::Real<A, B> R;
+    if constexpr (integers_impl::integral<B>) {
         const R size = ::pow(abs((R)base), (R)exponent);
         return (exponent & 1) != 0 && signbit((R)base) != 0 ? -size : size;
     } else {
@@ -432,12 +263,12 @@ __device__ __forceinline__ helpers_impl::Real<A, B> pow(A base, B exponent)
 }
 
 // Integers: exact, modulo the width. A negative exponent gives 1 for base 1, 1 or -1 for base -1, else 0.
-template <typename A, typename B, helpers_impl::if_integrals<A, B> = 0>
+template <typename A, typename B, integers_impl::if_integrals<A, B> = 0>
 __device__ __forceinline__ auto pow(A base, B exponent)
 {
-    typedef std::conditional_t<std::is_same_v<A, B>, A, helpers_impl::Integer<A, B>> I;
+    typedef std::conditional_t<std::is_same_v<A, B>, A, integers_impl::Integer<A, B>> I;
     const I b = (I)base;
-    if (helpers_impl::negative(exponent)) {
+    if (integers_impl::negative(exponent)) {
         if (b == I(1))
             return I(1);
         if (b == I(-1))
@@ -457,68 +288,45 @@ __device__ __forceinline__ auto pow(A base, B exponent)
 
 // ---- Classification of any number type; integers are finite.
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isnan(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isnan(T x)
 {
     return x != x;
 }
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isposinf(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isposinf(T x)
 {
-    if constexpr (helpers_impl::floating<T>)
+    if constexpr (integers_impl::floating<T>)
         return x == helpers_impl::infinity_of(x);
     else
         return false;
 }
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isneginf(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isneginf(T x)
 {
-    if constexpr (helpers_impl::floating<T>)
+    if constexpr (integers_impl::floating<T>)
         return x == -helpers_impl::infinity_of(x);
     else
         return false;
 }
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isinf(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isinf(T x)
 {
     return isposinf(x) || isneginf(x);
 }
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isfinite(T x)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isfinite(T x)
 {
-    if constexpr (helpers_impl::floating<T>)
+    if constexpr (integers_impl::floating<T>)
         return abs(x) < helpers_impl::infinity_of(x);
     else
         return true;
 }
 
-template <typename T, std::enable_if_t<helpers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isreal(T)
+template <typename T, std::enable_if_t<integers_impl::number<T>, int> = 0> __device__ __forceinline__ bool isreal(T)
 {
     return true;
 }
 
 } // namespace fusiond
-
-// ---- The magic zero: an int that is 0 in every run, which no stage of the compiler can know. Indices that contain it
-// are not computed ahead of unrolled loops, which saves registers. DEFINE: once per kernel, any thread; no barrier and
-// no shared memory. UPDATE: a statement at the end of a loop's body or after it. Both work with and without a
-// semicolon. Where FUSIOND_NO_MAGIC_ZERO is defined it is a plain 0.
-#ifdef FUSIOND_NO_MAGIC_ZERO
-#define NVFUSER_DEFINE_MAGIC_ZERO constexpr int nvfuser_zero = 0;
-#define NVFUSER_UPDATE_MAGIC_ZERO
-#elif defined(__CUDA_ARCH__)
-// The sign of the size of the block's dynamic shared memory: read at run time, and never negative.
-#define NVFUSER_DEFINE_MAGIC_ZERO                                                                                      \
-    int nvfuser_zero;                                                                                                  \
-    asm volatile("mov.u32 %0, %%dynamic_smem_size;" : "=r"(nvfuser_zero));                                             \
-    nvfuser_zero = (int)((unsigned)nvfuser_zero >> 31);
-#define NVFUSER_UPDATE_MAGIC_ZERO nvfuser_zero += nvfuser_zero;
-#else
-#define NVFUSER_DEFINE_MAGIC_ZERO int nvfuser_zero = 0;
-#define NVFUSER_UPDATE_MAGIC_ZERO nvfuser_zero += nvfuser_zero;
-#endif
-
-// The names of 2021.
-#define DEFINE_MAGIC_ZERO NVFUSER_DEFINE_MAGIC_ZERO
-#define UPDATE_MAGIC_ZERO NVFUSER_UPDATE_MAGIC_ZERO
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "fusiond/array.cuh"
 #include "fusiond/block_sync.cuh"
+#include "fusiond/vector_move.cuh"
 
 namespace fusiond
 {

@@ -132,8 +132,10 @@ Test(closure, B4_3_is_ascending_and_closed)
 Test(closure, B4_3_holds_no_more_than_is_needed)
 {
     cr_expect_eq(count("__global__ void k(float *p, int n) { if (threadIdx.x < n) p[threadIdx.x] *= 2; }"), 0);
-    cr_expect(needs("Tensor", "tensor") && needs("Tensor", "array") && needs("Tensor", "types"));
+    cr_expect(needs("Tensor", "tensor") && needs("Tensor", "array") && needs("__bfloat", "types"));
     cr_expect(!needs("Tensor", "half") && !needs("Tensor", "helpers") && !needs("Tensor", "warp"));
+    cr_expect(!needs("Tensor", "memory_moves") && !needs("__bfloat", "memory_moves"));
+    cr_expect(!needs("ceilDiv", "helpers") && !needs("max", "helpers") && !needs("nvfuser_zero", "integers"));
     cr_expect(needs("__half2float(x)", "half") && !needs("__half2float(x)", "bfloat"));
     cr_expect(needs("warp::warpReduceTIDX", "warp") && !needs("warp::warpReduceTIDX", "block_reduction"));
 }
