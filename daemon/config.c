@@ -27,7 +27,9 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "                       default $XDG_CACHE_HOME/fusiond)\n"
                             "  --no-database        keep kernels in memory only\n"
                             "  --nvrtc PATH         libnvrtc.so to compile with (FUSIOND_NVRTC; default: look in\n"
-                            "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders)\n"
+                            "                       CUDA_HOME, CUDA_PATH, /usr/local/cuda and the system's folders);\n"
+                            "                       several times, or PATH:PATH: requests may name one of them,\n"
+                            "                       the first is the default\n"
                             "  --toolkit-include DIR[:DIR]...  the CUDA headers that programs may ask for with\n"
                             "                       compile.toolkit_headers (FUSIOND_TOOLKIT_INCLUDE; default: beside\n"
                             "                       NVRTC)\n"
@@ -146,6 +148,28 @@ static int set_folders(const char *name, const char *value, char *ret, struct er
     return 0;
 }
 
+/* One path of a library, or several with ':' between them. */
+static int add_libraries(const char *name, const char *value, struct config *config, struct error *error)
+{
+    for (const char *at = value, *end; at; at = *end ? end + 1 : NULL) {
+        char path[CONFIG_PATH];
+        end = at + strcspn(at, ":");
+        if ((size_t)(end - at) >= sizeof path)
+            return error_set(error, STATUS_INVALID_FIELD, "%s: a path of %td bytes is above the limit of %d", name,
+                             end - at, CONFIG_PATH);
+        memcpy(path, at, (size_t)(end - at));
+        path[end - at] = '\0';
+        if (config->n_nvrtc == COMPILERS_LIBRARIES)
+            return error_set(error, STATUS_INVALID_FIELD, "%s: \"%.200s\" is one more than the limit of %d libraries",
+                             name, path, COMPILERS_LIBRARIES);
+        if (set_path(name, path, config->nvrtc_paths[config->n_nvrtc], error) < 0)
+            return -1;
+        config->nvrtc[config->n_nvrtc] = config->nvrtc_paths[config->n_nvrtc];
+        config->n_nvrtc++;
+    }
+    return 0;
+}
+
 static int set_number(const char *name, const char *value, uint64_t least, uint64_t most, uint64_t *ret,
                       struct error *error)
 {
@@ -244,11 +268,8 @@ static int read_environment(struct config *config, struct error *error)
             return -1;
         config->no_database = false;
     }
-    if ((value = getenv("FUSIOND_NVRTC")) && value[0]) {
-        if (set_path("FUSIOND_NVRTC", value, config->nvrtc_path, error) < 0)
-            return -1;
-        config->nvrtc = config->nvrtc_path;
-    }
+    if ((value = getenv("FUSIOND_NVRTC")) && value[0] && add_libraries("FUSIOND_NVRTC", value, config, error) < 0)
+        return -1;
     if ((value = getenv("FUSIOND_TOOLKIT_INCLUDE")) && value[0] &&
         set_folders("FUSIOND_TOOLKIT_INCLUDE", value, config->toolkit_include, error) < 0)
         return -1;
@@ -271,8 +292,11 @@ static int read_option(struct config *config, int option, const char *value, str
         config->no_database = true;
         return 0;
     case OPTION_NVRTC:
-        config->nvrtc = config->nvrtc_path;
-        return set_path("--nvrtc", value, config->nvrtc_path, error);
+        /* The first flag replaces what the environment says, the others add to it. */
+        if (!config->nvrtc_by_flag)
+            config->n_nvrtc = 0;
+        config->nvrtc_by_flag = true;
+        return add_libraries("--nvrtc", value, config, error);
     case OPTION_TOOLKIT_INCLUDE:
         return set_folders("--toolkit-include", value, config->toolkit_include, error);
     case OPTION_HOST_CC:
@@ -396,7 +420,10 @@ void config_print(const struct config *config, FILE *out)
             config->no_database ? "(none: kernels are kept in memory only)" : config->cache_dir);
     fprintf(out, "compiler = %s\n", config->compiler);
     fprintf(out, "executor = %s\n", config->executor);
-    fprintf(out, "nvrtc = %s\n", config->nvrtc ? config->nvrtc : "(looked for)");
+    for (size_t i = 0; i < config->n_nvrtc; i++)
+        fprintf(out, "nvrtc = %s\n", config->nvrtc[i]);
+    if (config->n_nvrtc == 0)
+        fprintf(out, "nvrtc = (looked for)\n");
     fprintf(out, "toolkit-include = %s\n",
             config->toolkit_include[0] ? config->toolkit_include : "(looked for beside NVRTC)");
     fprintf(out, "host-cc = %s\n", config->host_cc);

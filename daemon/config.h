@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/compile/compilers.h"
 #include "daemon/compile/machine.h"
 #include "proto/error.h"
 
@@ -17,8 +18,9 @@ struct config {
     char database_path[CONFIG_PATH + 32];
     char compiler[CONFIG_PATH]; /* fusiond-compiler */
     char executor[CONFIG_PATH]; /* fusiond-executor */
-    char nvrtc_path[CONFIG_PATH];
-    const char *nvrtc; /* NULL: look for it */
+    char nvrtc_paths[COMPILERS_LIBRARIES][CONFIG_PATH];
+    const char *nvrtc[COMPILERS_LIBRARIES]; /* the first is the default */
+    size_t n_nvrtc;                         /* 0: look for one */
     char nvrtc_dir_paths[2][CONFIG_PATH];
     const char *nvrtc_dirs[3];         /* ends with NULL */
     char toolkit_include[CONFIG_PATH]; /* folders with ':' between them; empty: look beside NVRTC */
@@ -36,6 +38,7 @@ struct config {
     uint64_t queue_jobs, queue_jobs_per_user; /* compiles that may wait */
     uint64_t queue_bytes, queue_bytes_per_user;
     bool no_database;
+    bool nvrtc_by_flag; /* while it is read */
 };
 
 enum config_action {

@@ -63,8 +63,8 @@ static void greet(struct conn *conn, uint32_t id)
 {
     struct server *server = conn->server;
     struct text degraded[SERVER_DEGRADED];
-    struct compiler_texts texts[COMPILER_KINDS];
-    struct compiler compilers[COMPILER_KINDS];
+    struct compiler_texts texts[COMPILERS_MAX];
+    struct compiler compilers[COMPILERS_MAX];
     struct limits limits = {
         .frame_bytes = LIMIT_FRAME,
         .inline_bytes = LIMIT_INLINE,
@@ -87,8 +87,8 @@ static void greet(struct conn *conn, uint32_t id)
         .compilers = compilers,
         .degraded = degraded,
     };
-    for (int kind = 0; kind < COMPILER_KINDS; kind++)
-        reply.n_compilers += describe_compiler(server->pools[kind], &texts[kind], &compilers[reply.n_compilers]);
+    for (size_t i = 0; i < server->compilers.n; i++)
+        reply.n_compilers += describe_compiler(server->compilers.pools[i], &texts[i], &compilers[reply.n_compilers]);
     reply.n_degraded = server_degraded(server, degraded);
     const struct executor_ready *facts = devices_facts(server->devices);
     if (facts) {

@@ -320,9 +320,18 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         conn_fail_with(conn, id, &error);
         return;
     }
-    struct pool *pool = server->pools[plan->compiler];
-    const struct compiler_facts *facts = server_facts(server, plan->compiler);
-    if (!facts && server->state == SERVER_RUNNING && !pool_problem(pool)) {
+    enum compilers_choice choice = compilers_choose(&server->compilers, plan->compiler, plan->request.fusion->compiler,
+                                                    &plan->compiler_at, &error);
+    if (choice == COMPILERS_NONE) {
+        conn_fail_with(conn, id, &error);
+        plan_destroy(plan);
+        return;
+    }
+    struct pool *pool = server->compilers.pools[plan->compiler_at];
+    const struct compiler_facts *facts = NULL;
+    if (choice == COMPILERS_CHOSEN)
+        facts = server_facts(server, plan->compiler_at);
+    if (!facts && server->state == SERVER_RUNNING && (choice == COMPILERS_NOT_KNOWN_YET || !pool_problem(pool))) {
         plan_destroy(plan);
         park(conn, id, params);
         pool_want(pool);

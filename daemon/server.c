@@ -15,13 +15,13 @@
 /* Raw requests and their keys that are remembered. */
 #define MEMO_BYTES (16u << 20)
 
-const struct compiler_facts *server_facts(struct server *server, enum compiler_kind kind)
+const struct compiler_facts *server_facts(struct server *server, size_t compiler_at)
 {
-    const struct compiler_facts *known = pool_facts(server->pools[kind]);
+    const struct compiler_facts *known = pool_facts(server->compilers.pools[compiler_at]);
     const struct executor_ready *devices = devices_facts(server->devices);
     if (!known)
         return NULL;
-    struct compiler_facts *facts = &server->facts[kind];
+    struct compiler_facts *facts = &server->facts[compiler_at];
     *facts = *known;
     for (size_t i = 0; devices && i < devices->n_devices; i++)
         if (devices->devices[i].kind != DEVICE_KIND_HOST && devices->devices[i].driver)
@@ -37,14 +37,20 @@ size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED])
     const char *problem = kernel_store_problem(server->store);
     if (problem)
         ret[n++] = text_of(problem);
-    /* A node without a C++ compiler lacks only the host device, and whoever asks for that is told. */
-    problem = pool_problem(server->pools[COMPILER_NVRTC]);
-    if (problem)
-        ret[n++] = text_of(problem);
-    if (pool_sandbox(server->pools[COMPILER_NVRTC]) == SANDBOX_NONE)
+    bool nvrtc_is_open = false, host_is_open = false;
+    for (size_t i = 0; i < server->compilers.n; i++) {
+        const struct pool *pool = server->compilers.pools[i];
+        enum compiler_kind kind = server->compilers.slots[i].kind;
+        /* A node without a C++ compiler, or without the toolkit's headers, lacks only those, and whoever asks for them
+         * is told. */
+        if (kind == COMPILER_NVRTC && pool_problem(pool))
+            ret[n++] = text_of(pool_problem(pool));
+        *(kind == COMPILER_HOST ? &host_is_open : &nvrtc_is_open) |= pool_sandbox(pool) == SANDBOX_NONE;
+    }
+    if (nvrtc_is_open)
         ret[n++] = TEXT_OF("compiler workers run without a sandbox, so only the daemon's own user may compile: this "
                            "kernel has neither Landlock nor seccomp");
-    if (pool_sandbox(server->pools[COMPILER_HOST]) == SANDBOX_NONE)
+    if (host_is_open)
         ret[n++] = TEXT_OF("the C++ compiler runs without a sandbox: this kernel has no Landlock, or no seccomp");
     problem = devices_problem(server->devices);
     if (problem)
@@ -84,23 +90,18 @@ static void on_store_closed(void *owner)
 
 static void advance_stop(struct server *server)
 {
-    if (server->state != SERVER_STOPPING || server->devices || flights_count(&server->flights) > 0)
+    if (server->state != SERVER_STOPPING || server->devices || flights_count(&server->flights) > 0 ||
+        !compilers_are_closed(&server->compilers))
         return;
-    for (int kind = 0; kind < COMPILER_KINDS; kind++) {
-        if (server->pools[kind])
-            return;
-    }
     server->state = SERVER_STORE_CLOSING;
     while (!list_empty(&server->conns))
         conn_close(container_of(server->conns.next, struct conn, link));
     kernel_store_close(server->store, on_store_closed, server);
 }
 
-static void on_pool_closed(void *owner)
+static void on_compilers_closed(void *owner)
 {
-    struct pool_owner *pool = owner;
-    pool->server->pools[pool->kind] = NULL;
-    advance_stop(pool->server);
+    advance_stop(owner);
 }
 
 static void on_devices_closed(void *owner)
@@ -128,8 +129,7 @@ void server_stop(struct server *server)
     uv_close((uv_handle_t *)&server->sigterm, NULL);
     uv_close((uv_handle_t *)&server->sigint, NULL);
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
-    for (int kind = 0; kind < COMPILER_KINDS; kind++)
-        pool_close(server->pools[kind], on_pool_closed);
+    compilers_close(&server->compilers, on_compilers_closed);
     devices_close(server->devices, on_devices_closed, server);
 }
 
@@ -143,7 +143,7 @@ static void on_signal(uv_signal_t *signal, int number)
 
 static void on_facts(void *owner)
 {
-    struct server *server = ((struct pool_owner *)owner)->server;
+    struct server *server = owner;
     memo_clear(&server->memo);
     requests_resume_parked(server);
 }
@@ -195,7 +195,6 @@ static int start_parts(struct server *server, struct error *error)
                                          &server->stats};
     struct pool_options pool = {
         .compiler = config->compiler,
-        .nvrtc = config->nvrtc,
         .nvrtc_dirs = config->nvrtc_dirs,
         .toolkit_include = config->toolkit_include[0] ? config->toolkit_include : NULL,
         .host_cc = config->host_cc,
@@ -211,13 +210,9 @@ static int start_parts(struct server *server, struct error *error)
         return -1;
     if (kernel_store_create(&server->loop, &store, &server->store, error) < 0)
         return -1;
-    for (enum compiler_kind kind = 0; kind < COMPILER_KINDS; kind++) {
-        pool.kind = kind;
-        pool.on_demand = kind == COMPILER_TOOLKIT;
-        server->pool_owners[kind] = (struct pool_owner){server, kind};
-        if (pool_create(&server->loop, &pool, on_facts, &server->pool_owners[kind], &server->pools[kind], error) < 0)
-            return -1;
-    }
+    if (compilers_create(&server->compilers, &server->loop, &pool, config->nvrtc, config->n_nvrtc, on_facts, server,
+                         error) < 0)
+        return -1;
     struct devices_options devices = {
         .executor = config->executor,
         .host_threads = config->host_threads,
@@ -228,7 +223,7 @@ static int start_parts(struct server *server, struct error *error)
     };
     if (devices_create(&server->loop, &devices, &server->devices, error) < 0)
         return -1;
-    flights_init(&server->flights, server->store, server->pools, &server->blobs, &server->stats,
+    flights_init(&server->flights, server->store, server->compilers.pools, &server->blobs, &server->stats,
                  config->remember_failures_ms, on_landed, server);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <uv.h>
 
 #include "daemon/blob_store.h"
+#include "daemon/compile/compilers.h"
 #include "daemon/compile/flight.h"
 #include "daemon/compile/pool.h"
 #include "daemon/config.h"
@@ -33,12 +34,6 @@ enum server_state {
 
 struct server;
 
-/* Whom a pool calls back. */
-struct pool_owner {
-    struct server *server;
-    enum compiler_kind kind;
-};
-
 struct server {
     uv_loop_t loop;
     const struct config *config;
@@ -49,11 +44,10 @@ struct server {
     struct list conns;
     struct list parked; /* compile requests that came before the compiler was known */
     struct kernel_store *store;
-    struct budget budget;               /* of compiler processes, over the pools */
-    struct pool *pools[COMPILER_KINDS]; /* NULL once closed */
-    struct pool_owner pool_owners[COMPILER_KINDS];
-    struct compiler_facts facts[COMPILER_KINDS]; /* of server_facts() */
-    struct devices *devices;                     /* NULL once closed */
+    struct budget budget; /* of compiler processes, over the pools */
+    struct compilers compilers;
+    struct compiler_facts facts[COMPILERS_MAX]; /* of server_facts() */
+    struct devices *devices;                    /* NULL once closed */
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;
@@ -78,11 +72,11 @@ void server_expect_more(struct server *server);
 void server_conn_closed(struct server *server);
 
 /* What is known of a compiler and of the driver that loads what it makes; NULL while nothing is known of the compiler.
- * Good until the next call for the same kind. */
-const struct compiler_facts *server_facts(struct server *server, enum compiler_kind kind);
+ * Good until the next call for the same one. */
+const struct compiler_facts *server_facts(struct server *server, size_t compiler_at);
 
 /* One sentence per thing that does not work just now; returns how many. Texts live as long as nothing changes. */
-#define SERVER_DEGRADED 8
+#define SERVER_DEGRADED 16
 size_t server_degraded(struct server *server, struct text ret[SERVER_DEGRADED]);
 
 #endif

@@ -1,3 +1,4 @@
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,10 @@ bool compile_option(struct compile_settings *settings, int option)
         if (settings->n_defines == MAX_SETTINGS)
             return false;
         settings->defines[settings->n_defines++] = optarg;
+        return true;
+    }
+    if (option == 'c') {
+        settings->compiler = optarg;
         return true;
     }
     if (option == 'd') {
@@ -50,6 +55,17 @@ static int add_define(struct fusiond_fusion *fusion, const char *define, struct 
     return result;
 }
 
+/* A text, though it may look like a number. */
+static int set_compiler(struct fusiond_fusion *fusion, const char *name, struct fusiond_error *error)
+{
+    json_t *text = json_string(name);
+    char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    int result = fusiond_fusion_set_option(fusion, "compiler", quoted ? quoted : name, error);
+    json_decref(text);
+    free(quoted);
+    return result;
+}
+
 int compile_load(const char *path, const struct compile_settings *settings, struct fusiond_fusion **ret,
                  struct fusiond_error *error)
 {
@@ -59,6 +75,8 @@ int compile_load(const char *path, const struct compile_settings *settings, stru
     int result = 0;
     for (size_t i = 0; result == 0 && i < settings->n_fields; i++)
         result = fusiond_fusion_set_option(fusion, settings->fields[i].name, settings->fields[i].value, error);
+    if (result == 0 && settings->compiler)
+        result = set_compiler(fusion, settings->compiler, error);
     for (size_t i = 0; result == 0 && i < settings->n_defines; i++)
         result = add_define(fusion, settings->defines[i], error);
     if (result < 0) {

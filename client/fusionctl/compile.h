@@ -22,6 +22,7 @@ struct compile_settings {
     size_t n_defines;
     uint32_t deadline_ms;
     enum fusiond_priority priority;
+    const char *compiler; /* NULL: the daemon's default */
     bool log;
     struct dump_settings dump;
 };
@@ -30,7 +31,8 @@ struct compile_settings {
 #define COMPILE_OPTIONS                                                                                                \
     {"target", required_argument, NULL, 't'}, {"block-size", required_argument, NULL, 'b'},                            \
         {"max-registers", required_argument, NULL, 'r'}, {"index-type", required_argument, NULL, 'i'},                 \
-        {"define", required_argument, NULL, 'D'}, {"toolkit-headers", no_argument, NULL, 'T'},                         \
+        {"define", required_argument, NULL, 'D'}, {"compiler", required_argument, NULL, 'c'},                          \
+        {"toolkit-headers", no_argument, NULL, 'T'},                                                                   \
     {                                                                                                                  \
         "deadline", required_argument, NULL, 'd'                                                                       \
     }
@@ -40,6 +42,7 @@ struct compile_settings {
     "      --max-registers N registers per thread, 1 to 255\n"                                                         \
     "      --index-type I    int32 or int64\n"                                                                         \
     "  -D, --define A[=B]    a preprocessor definition\n"                                                              \
+    "      --compiler C      which one of the daemon's, by version (13.0) or build\n"                                  \
     "      --toolkit-headers let the code include the CUDA toolkit's headers\n"                                        \
     "      --deadline MS     for the compiler (default: the daemon's)\n"
 

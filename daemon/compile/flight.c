@@ -34,7 +34,7 @@ struct flight {
 
 static struct pool *pool_of(const struct flight *flight)
 {
-    return flight->flights->pools[flight->plan->compiler];
+    return flight->flights->pools[flight->plan->compiler_at];
 }
 
 /* ---- landing ---- */
@@ -128,7 +128,7 @@ static int submit(struct flight *flight, struct pool *pool, struct error *error)
 /* The longest that a compile of this plan may take. */
 static uint64_t deadline_of(const struct flights *flights, const struct plan *plan)
 {
-    return plan->request.deadline_ms ? plan->request.deadline_ms : pool_deadline_ms(flights->pools[plan->compiler]);
+    return plan->request.deadline_ms ? plan->request.deadline_ms : pool_deadline_ms(flights->pools[plan->compiler_at]);
 }
 
 /* What would come out again: the compiler's own verdict on the code, and ends that the code brings about. A compiler

@@ -45,7 +45,7 @@ struct passenger {
 struct flights {
     struct flight *by_id;
     struct kernel_store *store;
-    struct pool **pools; /* by enum compiler_kind; NULL once one is closed: it compiles nothing any more */
+    struct pool **pools; /* by plan->compiler_at; NULL once one is closed: it compiles nothing any more */
     struct blob_store *blobs;
     struct stats_reply *stats;
     struct shown_names shown;

@@ -16,6 +16,7 @@ struct plan {
     uint8_t (*header_digests)[DIGEST_SIZE]; /* one per request.fusion->headers */
     uint8_t key[KEY_SIZE];
     enum compiler_kind compiler;             /* who has to compile it */
+    size_t compiler_at;                      /* its place among the daemon's compilers, once it is chosen */
     unsigned compiler_major, compiler_minor; /* of the facts that it was settled with */
     uint8_t build[DIGEST_SIZE];
 };

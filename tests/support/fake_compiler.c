@@ -9,6 +9,7 @@
  *   garbage-ready       bytes that are no message, instead of worker_ready
  *   other-identity      the worker has another library than the probe
  *   identity            what the library is stands in the file at path
+ *   minor-N             the library is version 13.N
  *   probe-once          the probe dies unless path exists, and creates it
  *   dies-at-start       the worker does, the probe does not
  *   starts-late         the worker dies at its start until path exists
@@ -87,6 +88,11 @@ static void send_garbage(void)
 
 /* ---- the greeting ---- */
 
+static unsigned minor_version(void)
+{
+    return strncmp(script, "minor-", 6) == 0 ? (unsigned)atoi(script + 6) : 0;
+}
+
 static struct text identity(void)
 {
     /* What was loaded at the start stays loaded. */
@@ -97,6 +103,8 @@ static struct text identity(void)
     known = true;
     if (does("other-identity") && !probe)
         strcpy(text, "library 2");
+    if (minor_version() > 0)
+        snprintf(text, sizeof text, "library of minor version %u", minor_version());
     if (does("identity")) {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n = read(fd, text, sizeof text - 1);
@@ -114,6 +122,7 @@ static void greet(void)
         .has_protocol = true,
         .major = 13,
         .has_major = true,
+        .minor = minor_version(),
         .has_minor = true,
         .archs = archs,
         .n_archs = 3,

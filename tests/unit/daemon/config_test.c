@@ -52,7 +52,7 @@ Test(config, built_in_values)
     cr_assert_str_eq(config.socket, "/run/user/1/fusiond/fusiond.sock");
     cr_assert_str_eq(config.cache_dir, "/home/somebody/.cache/fusiond/v1");
     cr_assert_str_eq(config.database_path, "/home/somebody/.cache/fusiond/v1/kernels.db");
-    cr_assert_null(config.nvrtc);
+    cr_assert_eq(config.n_nvrtc, 0);
     cr_assert_null(config.nvrtc_dirs[0]);
     cr_assert_geq(config.max_workers, 1);
     cr_assert_eq(config.memory_bytes, 256u << 20);
@@ -72,11 +72,11 @@ Test(config, the_environment_is_overridden_by_flags)
     expect(NULL, NULL);
     cr_assert_str_eq(config.socket, "/env/sock");
     cr_assert_str_eq(config.cache_dir, "/env/cache/v1");
-    cr_assert_str_eq(config.nvrtc, "/env/libnvrtc.so");
+    cr_assert_str_eq(config.nvrtc[0], "/env/libnvrtc.so");
     cr_assert_str_eq(config.nvrtc_dirs[0], "/env/cuda/lib64");
     expect("--socket=/flag/sock", "--nvrtc=/flag/libnvrtc.so");
     cr_assert_str_eq(config.socket, "/flag/sock");
-    cr_assert_str_eq(config.nvrtc, "/flag/libnvrtc.so");
+    cr_assert_str_eq(config.nvrtc[0], "/flag/libnvrtc.so");
     cr_assert_str_eq(config.cache_dir, "/env/cache/v1");
     expect("--cache-dir", "/flag/cache");
     cr_assert_str_eq(config.cache_dir, "/flag/cache/v1");
@@ -90,7 +90,7 @@ Test(config, empty_variables_are_none)
     setenv("FUSIOND_LOG", "", 1);
     expect(NULL, NULL);
     cr_assert_str_eq(config.socket, "/run/user/1/fusiond/fusiond.sock");
-    cr_assert_null(config.nvrtc);
+    cr_assert_eq(config.n_nvrtc, 0);
 }
 
 Test(config, F8_without_a_home_there_is_no_database_unless_asked_for)
@@ -155,6 +155,25 @@ Test(config, sizes)
         expect("--memory", sizes[i].text);
         cr_assert_eq(config.memory_bytes, sizes[i].size, "%s", sizes[i].text);
     }
+}
+
+Test(config, several_libraries)
+{
+    setenv("FUSIOND_NVRTC", "/env/12.8/libnvrtc.so:/env/13.0/libnvrtc.so", 1);
+    expect(NULL, NULL);
+    cr_assert_eq(config.n_nvrtc, 2);
+    cr_assert_str_eq(config.nvrtc[0], "/env/12.8/libnvrtc.so");
+    cr_assert_str_eq(config.nvrtc[1], "/env/13.0/libnvrtc.so");
+    expect("--nvrtc=/a.so", "--nvrtc=/b.so:/c.so");
+    cr_assert_eq(config.n_nvrtc, 3);
+    cr_assert_str_eq(config.nvrtc[0], "/a.so");
+    cr_assert_str_eq(config.nvrtc[2], "/c.so");
+    expect("--nvrtc=/a:/b:/c:/d:/e:/f:/g", NULL);
+    cr_assert_eq(config.n_nvrtc, COMPILERS_LIBRARIES);
+    expect_refused("--nvrtc=/a:/b:/c:/d:/e:/f:/g:/h", NULL,
+                   "--nvrtc: \"/h\" is one more than the limit of 7 libraries");
+    expect_refused("--nvrtc=/a:", NULL, "--nvrtc: an empty path");
+    unsetenv("FUSIOND_NVRTC");
 }
 
 Test(config, numbers)
