@@ -12,6 +12,10 @@
 _Static_assert(FUSIOND_INTERACTIVE == (int)PRIORITY_INTERACTIVE, "enums.def");
 _Static_assert(FUSIOND_NORMAL == (int)PRIORITY_NORMAL, "enums.def");
 _Static_assert(FUSIOND_BACKGROUND == (int)PRIORITY_BACKGROUND, "enums.def");
+_Static_assert(FUSIOND_CACHE_USE == (int)CACHE_MODE_USE, "enums.def");
+_Static_assert(FUSIOND_CACHE_REQUIRE == (int)CACHE_MODE_REQUIRE, "enums.def");
+_Static_assert(FUSIOND_CACHE_BYPASS == (int)CACHE_MODE_BYPASS, "enums.def");
+_Static_assert(FUSIOND_CACHE_REFRESH == (int)CACHE_MODE_REFRESH, "enums.def");
 
 /* Headers up to this many, and this many bytes in all, go with the request; else they are sent once as blobs. */
 #define INLINE_HEADERS 32u
@@ -187,6 +191,7 @@ static int compile(struct fusiond_connection *connection, struct fusiond_fusion 
         .with_log = options->parts & FUSIOND_LOG,
         .with_details = options->parts & FUSIOND_DETAILS,
         .priority = (enum priority)options->priority,
+        .cache = (enum cache_mode)options->cache,
     };
     if (fill_samples(options, samples, error) == 0 && call(connection, fusion, &request, &reply, error) == 0)
         result = kernel_of_reply(connection, METHOD_COMPILE, &reply, ret, error);

@@ -207,12 +207,21 @@ enum fusiond_priority {
     FUSIOND_BACKGROUND = 3,  /* it may be wanted some day */
 };
 
+/* What to do with kernels that are there already; FUSIOND_CACHE_USE is meant by 0, too. */
+enum fusiond_cache_mode {
+    FUSIOND_CACHE_USE = 1,     /* take what is there, else compile */
+    FUSIOND_CACHE_REQUIRE = 2, /* compile nothing: CACHE_MISS when it is not there */
+    FUSIOND_CACHE_BYPASS = 3,  /* compile anew, and keep nothing */
+    FUSIOND_CACHE_REFRESH = 4, /* compile anew, and replace what is kept */
+};
+
 struct fusiond_compile_options {
     unsigned parts;       /* what to fetch; 0: metadata only */
     uint32_t deadline_ms; /* for the compiler, from its start; 0: the daemon's default */
     const struct fusiond_sample *samples;
     size_t n_samples;
     enum fusiond_priority priority;
+    enum fusiond_cache_mode cache;
 };
 
 /* Get the kernel of a fusion, compiled now or found. `options` NULL: {FUSIOND_IMAGE}. A fusion without a target is

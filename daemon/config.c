@@ -35,6 +35,7 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "                       NVRTC)\n"
                             "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
                             "  --overrides DIR      files here replace the code of kernels (docs/debugging.md)\n"
+                            "  --require-cached     compile nothing: what is not there is answered with CACHE_MISS\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: by the CPUs and the\n"
@@ -65,6 +66,7 @@ enum {
     OPTION_TOOLKIT_INCLUDE,
     OPTION_HOST_CC,
     OPTION_OVERRIDES,
+    OPTION_REQUIRE_CACHED,
     OPTION_COMPILER,
     OPTION_EXECUTOR,
     OPTION_WORKERS,
@@ -93,6 +95,7 @@ static const struct option options[] = {
     {"toolkit-include", required_argument, NULL, OPTION_TOOLKIT_INCLUDE},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
     {"overrides", required_argument, NULL, OPTION_OVERRIDES},
+    {"require-cached", no_argument, NULL, OPTION_REQUIRE_CACHED},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
     {"executor", required_argument, NULL, OPTION_EXECUTOR},
     {"workers", required_argument, NULL, OPTION_WORKERS},
@@ -306,6 +309,9 @@ static int read_option(struct config *config, int option, const char *value, str
         return 0;
     case OPTION_OVERRIDES:
         return set_path("--overrides", value, config->overrides, error);
+    case OPTION_REQUIRE_CACHED:
+        config->require_cached = true;
+        return 0;
     case OPTION_COMPILER:
         return set_path("--compiler", value, config->compiler, error);
     case OPTION_EXECUTOR:
@@ -428,6 +434,7 @@ void config_print(const struct config *config, FILE *out)
             config->toolkit_include[0] ? config->toolkit_include : "(looked for beside NVRTC)");
     fprintf(out, "host-cc = %s\n", config->host_cc);
     fprintf(out, "overrides = %s\n", config->overrides[0] ? config->overrides : "(none)");
+    fprintf(out, "require-cached = %s\n", config->require_cached ? "yes" : "no");
     fprintf(out, "workers = %u\n", config->max_workers);
     fprintf(out, "memory = %llu bytes\n", (unsigned long long)config->memory_bytes);
     fprintf(out, "deadline-ms = %llu\n", (unsigned long long)config->deadline_ms);

@@ -38,7 +38,8 @@ struct config {
     uint64_t queue_jobs, queue_jobs_per_user; /* compiles that may wait */
     uint64_t queue_bytes, queue_bytes_per_user;
     bool no_database;
-    bool nvrtc_by_flag; /* while it is read */
+    bool nvrtc_by_flag;  /* while it is read */
+    bool require_cached; /* nothing is compiled */
 };
 
 enum config_action {

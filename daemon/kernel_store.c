@@ -179,7 +179,7 @@ static void lookup_work(struct mail *mail, void *db)
     struct lookup_mail *look = container_of(mail, struct lookup_mail, mail);
     char name_space[KERNELS_DB_NAMESPACE];
     namespace_of(look->kernel->id.owner, name_space);
-    if (db)
+    if (db && !look->lookup->blind)
         look->found = kernels_db_get(db, name_space, look->kernel->id.key, &look->kernel->zone, &look->kernel->kernel,
                                      &look->error) == 1;
 }

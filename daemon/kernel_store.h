@@ -37,6 +37,7 @@ struct memory_tier *kernel_store_memory(struct kernel_store *store);
 /* Look below memory. What is found is held in memory from then on; `kernel` is NULL when there is none. */
 struct store_lookup {
     struct kernel_id id;
+    bool blind; /* look nowhere: `kernel` is NULL in any case */
     void (*done)(struct store_lookup *lookup, struct held_kernel *kernel);
 };
 int kernel_store_look_up(struct kernel_store *store, struct store_lookup *lookup, struct error *error);

@@ -75,14 +75,19 @@ void memory_tier_init(struct memory_tier *tier, uint64_t limit, struct stats_rep
     tier->max_fds = files.rlim_cur / 4;
 }
 
+void memory_tier_destroy_unheld(struct memory_tier *tier, struct held_kernel *kernel)
+{
+    for (int part = 0; part < KERNEL_PARTS; part++)
+        tier->n_fds -= (size_t)close_part(&kernel->fds[part]);
+    held_kernel_destroy(kernel);
+}
+
 static void drop(struct memory_tier *tier, struct held_kernel *kernel)
 {
     HASH_DEL(tier->by_id, kernel);
     tier->stats->memory_kernels--;
     tier->stats->memory_bytes -= kernel->bytes;
-    for (int part = 0; part < KERNEL_PARTS; part++)
-        tier->n_fds -= (size_t)close_part(&kernel->fds[part]);
-    held_kernel_destroy(kernel);
+    memory_tier_destroy_unheld(tier, kernel);
 }
 
 void memory_tier_finish(struct memory_tier *tier)

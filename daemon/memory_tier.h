@@ -80,6 +80,9 @@ struct held_kernel *memory_tier_find(struct memory_tier *tier, const struct kern
 void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
                       void (*on_evict)(struct held_kernel *kernel, void *context), void *context);
 
+/* Destroy a kernel that was never held, with the memfds that were kept for it. */
+void memory_tier_destroy_unheld(struct memory_tier *tier, struct held_kernel *kernel);
+
 /* Keep a copy of a packed result with the kernel, in place of the one before; charged to it. What cannot be kept is
  * packed again the next time. */
 void memory_tier_keep_answer(struct memory_tier *tier, struct held_kernel *kernel, enum method method,

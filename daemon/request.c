@@ -110,6 +110,7 @@ void requests_orphan(struct conn *conn)
 /* ---- compile ---- */
 
 static void compile(struct conn *conn, uint32_t id, struct bytes params);
+static void compile_with_names(struct conn *conn, uint32_t id, struct bytes params);
 
 /* What the compiler says is about other code than the client's. */
 static void fail_overridden(struct conn *conn, uint32_t id, const struct failure *failure,
@@ -142,9 +143,13 @@ static void fail_compile(struct conn *conn, uint32_t id, const struct failure *f
 static void on_landing(struct passenger *passenger, const struct landing *landing)
 {
     struct request *request = container_of(passenger, struct request, passenger);
+    bool missed = landing->failure && landing->failure->code == STATUS_CACHE_MISS;
     if (landing->names_show && request->params.at) {
         compile(request->conn, request->id, request->params);
+    } else if (missed && request->params.at && !request->with_names) {
+        compile_with_names(request->conn, request->id, request->params);
     } else if (landing->failure) {
+        request->conn->server->stats.misses_refused_total += missed;
         fail_compile(request->conn, request->id, landing->failure, request->names, request->note);
     } else {
         struct kernel_answer answer = {.kernel = landing->kernel,
@@ -265,6 +270,7 @@ static void board(struct conn *conn, uint32_t id, struct bytes params, struct pl
     }
     request->parts = parts;
     request->note = note;
+    request->with_names = plan->has_first_key;
     request->passenger.on_landing = on_landing;
     request->passenger.owner = (struct queue_owner){plan->request.priority, conn->uid, conn->number};
     if (keep_names(request, plan->resolved.entry_names, params, &error) < 0) {
@@ -286,6 +292,33 @@ static int settle(struct server *server, struct plan *plan, const struct compile
     return shown_names_have(&server->flights.shown, plan->key) ? plan_settle_with_names(plan, facts, error) : 0;
 }
 
+/* What the request asks for, as this daemon allows it. */
+static int settle_cache_mode(const struct server *server, struct plan *plan, struct error *error)
+{
+    enum cache_mode *mode = &plan->request.cache;
+    if (!server->require_cached)
+        return 0;
+    if (*mode == CACHE_MODE_BYPASS || *mode == CACHE_MODE_REFRESH)
+        return error_set(error, STATUS_FORBIDDEN,
+                         "cache: \"%s\" compiles, and this daemon was told not to compile "
+                         "(--require-cached)",
+                         cache_mode_word((int)*mode));
+    *mode = CACHE_MODE_REQUIRE;
+    return 0;
+}
+
+/* Whether the answer may be a kernel that is there. */
+static bool reads_cache(const struct plan *plan)
+{
+    return plan->request.cache != CACHE_MODE_BYPASS && plan->request.cache != CACHE_MODE_REFRESH;
+}
+
+/* Or a failure that is remembered. Who may not compile is told of kernels alone. */
+static bool reads_failures(const struct plan *plan)
+{
+    return plan->request.cache == cache_mode_absent || plan->request.cache == CACHE_MODE_USE;
+}
+
 /* Other code for the kernel, if the daemon's owner has put a file there; then the plan is settled anew, under the key
  * of that code. */
 static int override(struct conn *conn, struct plan *plan, const struct compiler_facts *facts,
@@ -305,7 +338,9 @@ static int override(struct conn *conn, struct plan *plan, const struct compiler_
     return error_wrap(error, "the override %.200s", note->file);
 }
 
-static void compile(struct conn *conn, uint32_t id, struct bytes params)
+/* with_names: a kernel of this code may be there whose image was found to show its names, by a daemon before this one.
+ * Only who may not compile asks so: a compile would find it out anew. */
+static void compile_as(struct conn *conn, uint32_t id, struct bytes params, bool with_names)
 {
     struct server *server = conn->server;
     struct remembered what;
@@ -314,7 +349,8 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
     struct error error;
 
     /* Which key a request has depends on files, where there are overrides. */
-    if (!server->overrides && memo_find(&server->memo, params, &what) && answer_from_memory(conn, id, &what, NULL))
+    if (!server->overrides && !with_names && memo_find(&server->memo, params, &what) &&
+        answer_from_memory(conn, id, &what, NULL))
         return;
     if (plan_create(params, &plan, &error) < 0) {
         conn_fail_with(conn, id, &error);
@@ -348,6 +384,13 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
         error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(pool));
     if (status == 0 && server->overrides)
         status = override(conn, plan, facts, &note, &error);
+    if (status == 0)
+        status = settle_cache_mode(server, plan, &error);
+    if (status == 0 && with_names) {
+        memcpy(plan->first_key, plan->key, sizeof plan->first_key);
+        plan->has_first_key = true;
+        status = plan_settle_with_names(plan, facts, &error);
+    }
     if (status < 0) {
         conn_fail_with(conn, id, &error);
         plan_destroy(plan);
@@ -358,14 +401,25 @@ static void compile(struct conn *conn, uint32_t id, struct bytes params)
                                 plan->request.with_details};
     what.names = plan->resolved.entry_names;
     memcpy(what.key, plan->key, sizeof what.key);
-    if (!server->overrides)
+    if (!server->overrides && !with_names && reads_cache(plan))
         memo_add(&server->memo, params, &what);
-    if (answer_from_memory(conn, id, &what, note) || answer_from_failures(conn, id, plan, note)) {
+    if ((reads_cache(plan) && answer_from_memory(conn, id, &what, note)) ||
+        (reads_failures(plan) && answer_from_failures(conn, id, plan, note))) {
         plan_destroy(plan);
         free(note);
     } else {
         board(conn, id, params, plan, what.parts, note);
     }
+}
+
+static void compile(struct conn *conn, uint32_t id, struct bytes params)
+{
+    compile_as(conn, id, params, false);
+}
+
+static void compile_with_names(struct conn *conn, uint32_t id, struct bytes params)
+{
+    compile_as(conn, id, params, true);
 }
 
 /* ---- the entrance ---- */

@@ -20,6 +20,7 @@ struct request {
     struct parts parts;
     struct passenger passenger;   /* compile */
     struct bytes params;          /* compile, while parked or while names may be put back: an own copy */
+    bool with_names;              /* compile: all names are in the key */
     struct entry_names names;     /* compile: that placeholders stand for; an own copy */
     struct override_note *note;   /* compile, where the daemon has overrides; else NULL */
     struct kernel_get get;        /* kernel.get, kernel.source */

@@ -261,6 +261,7 @@ int server_run(const struct config *config, struct error *error)
     server.started_ns = uv_hrtime();
     memo_init(&server.memo, MEMO_BYTES, &server.stats);
     blob_store_init(&server.blobs, config->blob_bytes, &server.stats);
+    server.require_cached = config->require_cached;
     if (config->overrides[0] && !(server.overrides = overrides_create(config->overrides)))
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for overrides");
     if (start_parts(&server, error) < 0) {

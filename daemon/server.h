@@ -52,6 +52,7 @@ struct server {
     struct blob_store blobs;
     struct memo memo;
     struct overrides *overrides; /* NULL: there are none */
+    bool require_cached;         /* nothing is compiled */
     msgpack_sbuffer scratch;     /* one reply, while it is being written */
     uv_idle_t spin;              /* active: the loop polls instead of sleeping */
     uint64_t spin_until_ns;

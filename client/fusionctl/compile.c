@@ -182,6 +182,7 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
         .deadline_ms = settings->deadline_ms,
         .parts = (settings->log ? FUSIOND_LOG : 0) | (json ? FUSIOND_DETAILS : 0),
         .priority = settings->priority,
+        .cache = settings->cache,
     };
     if (compile_load(path, settings, &fusion, &error) < 0)
         return fail(&error);
@@ -217,11 +218,44 @@ static bool parse_priority(const char *word, enum fusiond_priority *ret)
     return false;
 }
 
+static bool parse_cache_mode(const char *word, enum fusiond_cache_mode *ret)
+{
+    for (int value = 1; cache_mode_word(value); value++) {
+        if (strcmp(word, cache_mode_word(value)) == 0) {
+            *ret = (enum fusiond_cache_mode)value;
+            return true;
+        }
+    }
+    fprintf(stderr, "fusionctl: --cache: \"%s\" is none of use, require, bypass, refresh\n", word);
+    return false;
+}
+
+/* Options that `run` does not have. False when it is none of them, or its value is wrong. */
+static bool own_option(struct compile_settings *settings, int option)
+{
+    switch (option) {
+    case 'l':
+        settings->log = true;
+        return true;
+    case 'p':
+        return parse_priority(optarg, &settings->priority);
+    case 'c':
+        return parse_cache_mode(optarg, &settings->cache);
+    case 'R':
+        settings->cache = FUSIOND_CACHE_REQUIRE;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int run(int argc, char **argv, struct common *common)
 {
     static const struct option options[] = {COMPILE_OPTIONS,
                                             {"log", no_argument, NULL, 'l'},
                                             {"priority", required_argument, NULL, 'p'},
+                                            {"cache", required_argument, NULL, 'c'},
+                                            {"require-cached", no_argument, NULL, 'R'},
                                             DUMP_OPTIONS,
                                             COMMON_OPTIONS,
                                             {0}};
@@ -230,10 +264,8 @@ static int run(int argc, char **argv, struct common *common)
     while ((option = getopt_long(argc, argv, COMPILE_LETTERS, options, NULL)) != -1) {
         if (common_take(common, option))
             continue;
-        if (option == 'l')
-            settings.log = true;
-        else if (option == 'p' ? !parse_priority(optarg, &settings.priority)
-                               : !dump_option(&settings.dump, option) && !compile_option(&settings, option))
+        if (!own_option(&settings, option) && !dump_option(&settings.dump, option) &&
+            !compile_option(&settings, option))
             return usage_error(&verb_compile, NULL);
     }
     if (!common_check(&verb_compile, common, argc - optind, 1, 1 << 20, &result))
@@ -260,6 +292,9 @@ const struct verb verb_compile = {
             "printed with your own file name and lines.\n\n" COMPILE_HELP
             "      --log             print the compiler's log\n"
             "      --priority P      interactive, normal or background: whose compile comes first\n"
-            "                        (default: interactive)\n" DUMP_HELP COMMON_HELP,
+            "                        (default: interactive)\n"
+            "      --cache MODE      use, require (compile nothing), bypass (compile anew, keep nothing), or refresh\n"
+            "                        (compile anew, replace what is kept)\n"
+            "      --require-cached  --cache require\n" DUMP_HELP COMMON_HELP,
     .run = run,
 };

@@ -23,6 +23,7 @@ struct compile_settings {
     uint32_t deadline_ms;
     enum fusiond_priority priority;
     const char *compiler; /* NULL: the daemon's default */
+    enum fusiond_cache_mode cache;
     bool log;
     struct dump_settings dump;
 };

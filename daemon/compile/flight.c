@@ -16,9 +16,18 @@ enum flight_state {
     FLIGHT_COMMITTING,
 };
 
+/* Of a flight: who boards with the same one shares it. Compared as bytes. */
+struct flight_id {
+    struct kernel_id kernel;
+    uint64_t lane; /* the cache mode, or, of a bypass, a number that no other flight has */
+};
+
+#define LANE_BYPASS 16u
+
 struct flight {
     UT_hash_handle hh;
-    struct kernel_id id;
+    struct flight_id id;
+    enum cache_mode mode;
     enum flight_state state;
     struct flights *flights;
     struct plan *plan;
@@ -91,7 +100,7 @@ static void log_compile(const struct flight *flight, const char *result)
 {
     char hex[KEY_HEX], entry[64], label[64];
     const struct fusion *fusion = flight->plan->request.fusion;
-    key_to_hex(flight->id.key, hex);
+    key_to_hex(flight->id.kernel.key, hex);
     log_event(LOG_INFO, "compile",
               "result=%s key=%.16s entry=\"%s\" label=\"%s\" target=%s ms=%.1f queue_ms=%.1f waiters=%zu", result, hex,
               text_show(fusion->entries[0], entry, sizeof entry), text_show(fusion->label, label, sizeof label),
@@ -109,6 +118,16 @@ static void on_committed(struct store_commit *commit, struct held_kernel *kernel
     land(flight, &landing);
 }
 
+/* Nobody else is to have it: it goes when its one passenger is answered. */
+static void land_without_storing(struct flight *flight, struct held_kernel *kernel)
+{
+    struct memory_tier *memory = kernel_store_memory(flight->flights->store);
+    struct landing landing = {.kernel = kernel, .outcome = OUTCOME_COMPILED};
+    log_compile(flight, "bypass");
+    land(flight, &landing);
+    memory_tier_destroy_unheld(memory, kernel);
+}
+
 /* Whoever waits settles his plan anew: its key has the names then. */
 static void land_with_names_shown(struct flight *flight)
 {
@@ -116,7 +135,7 @@ static void land_with_names_shown(struct flight *flight)
     error_set(&error, STATUS_INTERNAL, "the image shows the names of its kernels");
     struct failure failure = failure_of(&error);
     struct landing landing = {.failure = &failure, .names_show = true};
-    shown_names_add(&flight->flights->shown, flight->id.key);
+    shown_names_add(&flight->flights->shown, flight->id.kernel.key);
     log_compile(flight, "names_shown");
     land(flight, &landing);
 }
@@ -144,9 +163,10 @@ static bool would_come_again(const struct pool_outcome *outcome)
 static void remember(struct flight *flight, const struct pool_outcome *outcome, const struct failure *failure)
 {
     struct flights *flights = flight->flights;
-    if (!would_come_again(outcome))
+    /* The stored kernel that a refresh or a bypass did not look for is still good. */
+    if (flight->mode != CACHE_MODE_USE || !would_come_again(outcome))
         return;
-    failures_add(&flights->failures, &flight->id, failure, outcome->cause, outcome->attempts,
+    failures_add(&flights->failures, &flight->id.kernel, failure, outcome->cause, outcome->attempts,
                  deadline_of(flights, flight->plan), uv_hrtime());
     flights->stats->failures_remembered = flights->failures.n;
 }
@@ -212,10 +232,15 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
         return;
     }
     if (is_compiled)
-        kernel = product_of(flight->plan, &flight->id, outcome, &error);
+        kernel = product_of(flight->plan, &flight->id.kernel, outcome, &error);
+    if (kernel && flight->mode == CACHE_MODE_BYPASS) {
+        stats->compiles_total++;
+        land_without_storing(flight, kernel);
+        return;
+    }
     if (kernel) {
         stats->compiles_total++;
-        failures_forget(&flight->flights->failures, &flight->id);
+        failures_forget(&flight->flights->failures, &flight->id.kernel);
         flight->state = FLIGHT_COMMITTING;
         flight->commit = (struct store_commit){kernel, flight->header_texts, on_committed};
         kernel_store_commit(flight->flights->store, &flight->commit);
@@ -292,6 +317,22 @@ static void compile(struct flight *flight)
     }
 }
 
+static void land_with_miss(struct flight *flight)
+{
+    const struct plan *plan = flight->plan;
+    const struct fusion *fusion = plan->request.fusion;
+    char hex[KEY_HEX], label[64], entry[64];
+    struct error error;
+    key_to_hex(plan->has_first_key ? plan->first_key : flight->id.kernel.key, hex);
+    error_set(
+        &error, STATUS_CACHE_MISS,
+        "kernel %s (label \"%s\", entry %s) is not in the cache, and nothing may be compiled for this request; %s "
+        "%u.%u would compile it for %s",
+        hex, text_show(fusion->label, label, sizeof label), text_show(fusion->entries[0], entry, sizeof entry),
+        compiler_name(plan->compiler), plan->compiler_major, plan->compiler_minor, plan->resolved.target.at);
+    land_with_error(flight, &error);
+}
+
 static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel)
 {
     struct flight *flight = container_of(lookup, struct flight, lookup);
@@ -300,6 +341,10 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
         struct landing landing = {.kernel = kernel, .outcome = OUTCOME_HIT_DATABASE, .stored = true};
         stats->hits_database_total += count_passengers(flight);
         land(flight, &landing);
+        return;
+    }
+    if (flight->mode == CACHE_MODE_REQUIRE) {
+        land_with_miss(flight);
         return;
     }
     stats->misses_total++;
@@ -324,18 +369,37 @@ void flights_finish(struct flights *flights)
     failures_finish(&flights->failures);
 }
 
-static int start_flight(struct flights *flights, const struct kernel_id *id, struct plan *plan, struct flight **ret,
+static enum cache_mode mode_of(const struct plan *plan)
+{
+    return plan->request.cache == cache_mode_absent ? CACHE_MODE_USE : plan->request.cache;
+}
+
+static struct flight_id id_of(struct flights *flights, const struct plan *plan, uint64_t owner)
+{
+    struct flight_id id = {.kernel = {.owner = owner}, .lane = mode_of(plan)};
+    memcpy(id.kernel.key, plan->key, sizeof id.kernel.key);
+    if (id.lane == CACHE_MODE_BYPASS)
+        id.lane = LANE_BYPASS + flights->n_bypasses++;
+    return id;
+}
+
+static int start_flight(struct flights *flights, const struct flight_id *id, struct plan *plan, struct flight **ret,
                         struct error *error)
 {
     struct flight *flight = calloc(1, sizeof *flight);
     if (!flight)
         return error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a compile");
     flight->id = *id;
+    flight->mode = mode_of(plan);
     flight->state = FLIGHT_LOOKING_UP;
     flight->flights = flights;
     list_init(&flight->passengers);
     msgpack_sbuffer_init(&flight->job.frame);
-    flight->lookup = (struct store_lookup){*id, on_looked_up};
+    flight->lookup = (struct store_lookup){
+        .id = id->kernel,
+        .blind = flight->mode == CACHE_MODE_BYPASS || flight->mode == CACHE_MODE_REFRESH,
+        .done = on_looked_up,
+    };
     if (kernel_store_look_up(flights->store, &flight->lookup, error) < 0) {
         free(flight);
         return -1;
@@ -349,9 +413,8 @@ static int start_flight(struct flights *flights, const struct kernel_id *id, str
 
 int flights_board(struct flights *flights, struct plan *plan, struct passenger *passenger, struct error *error)
 {
-    struct kernel_id id = {.owner = passenger->owner.uid};
+    struct flight_id id = id_of(flights, plan, passenger->owner.uid);
     struct flight *flight;
-    memcpy(id.key, plan->key, sizeof id.key);
     HASH_FIND(hh, flights->by_id, &id, sizeof id, flight);
     passenger->leads = !flight;
     if (flight) {

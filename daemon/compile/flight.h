@@ -8,6 +8,10 @@
  *       ▼            compiled               committed           │
  *   COMPILING ───────────────► COMMITTING ──────────────────────┤
  *       └─── failed, or everybody left before it began ─────────┘
+ *
+ * The diagram is of cache mode `use`. `require` ends with a miss instead of compiling. `refresh` and `bypass` begin
+ * with compiling; what a bypass makes is not committed. A flight is shared within its mode only, and a bypass never:
+ * who needs a stored kernel must not wait for, or fail with, a compile that he has not asked for.
  */
 #ifndef DAEMON_COMPILE_FLIGHT_H
 #define DAEMON_COMPILE_FLIGHT_H
@@ -23,8 +27,8 @@ struct flight;
 
 /* What a flight came to. One of kernel and failure. Good until on_landing returns. */
 struct landing {
-    struct held_kernel *kernel;
-    enum outcome outcome; /* for the leader; who joined a compile is told JOINED */
+    struct held_kernel *kernel; /* the store's, or, of a bypass, the flight's */
+    enum outcome outcome;       /* for the leader; who joined a compile is told JOINED */
     bool stored;
     const struct failure *failure;
     bool names_show; /* a failure to be passed over: settled again, the plan has another key */
@@ -44,6 +48,7 @@ struct passenger {
 
 struct flights {
     struct flight *by_id;
+    uint64_t n_bypasses; /* so far: each has a lane of its own */
     struct kernel_store *store;
     struct pool **pools; /* by plan->compiler_at; NULL once one is closed: it compiles nothing any more */
     struct blob_store *blobs;
@@ -62,8 +67,8 @@ void flights_finish(struct flights *flights);
 /* The failure of the same compile a short while ago, which answers this one too; NULL: board. */
 const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan);
 
-/* Join the flight of this uid's key, or lead a new one. The plan is taken over in any case. -1: nothing is called
- * back. */
+/* Join the flight of this uid's key in the request's cache mode, or lead a new one. The plan is taken over in any case.
+ * -1: nothing is called back. */
 int flights_board(struct flights *flights, struct plan *plan, struct passenger *passenger, struct error *error);
 
 /* Stop waiting. The flight goes on, unless it has not begun to compile and nobody else waits. Harmless when nothing is

@@ -15,6 +15,8 @@ struct plan {
     struct resolved resolved;
     uint8_t (*header_digests)[DIGEST_SIZE]; /* one per request.fusion->headers */
     uint8_t key[KEY_SIZE];
+    bool has_first_key; /* it was settled a second time, with names; the key before that is for messages */
+    uint8_t first_key[KEY_SIZE];
     enum compiler_kind compiler;             /* who has to compile it */
     size_t compiler_at;                      /* its place among the daemon's compilers, once it is chosen */
     unsigned compiler_major, compiler_minor; /* of the facts that it was settled with */

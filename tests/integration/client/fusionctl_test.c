@@ -90,6 +90,27 @@ Test(fusionctl, B9_1_the_second_process_compiles_nothing)
     cr_assert_eq(counter("compiles_total"), 0);
 }
 
+Test(fusionctl, B8_4_what_to_do_with_kernels_that_are_there)
+{
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--require-cached");
+    expect_status(1);
+    expect_err("CACHE_MISS");
+    expect_err("transpose");
+    cr_assert_eq(counter("compiles_total"), 0);
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--cache", "bypass");
+    expect_status(0);
+    expect_out(", not stored");
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--cache", "refresh");
+    expect_status(0);
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a", "--cache", "require");
+    expect_status(0);
+    expect_out("hit_memory");
+    cr_assert_eq(counter("compiles_total"), 2);
+    RUN(the_daemon, "compile", FUSION("transpose"), "--cache", "never");
+    expect_status(2);
+    expect_err("none of use, require, bypass, refresh");
+}
+
 Test(fusionctl, B5_2_variants_coexist)
 {
     uint64_t before = counter("compiles_total");

@@ -190,6 +190,9 @@ Test(config, numbers)
     expect("--queue-bytes=3M", "--queue-bytes-per-user=2M");
     cr_assert_eq(config.queue_bytes, 3u << 20);
     cr_assert_eq(config.queue_bytes_per_user, 2u << 20);
+    cr_assert_not(config.require_cached);
+    expect("--require-cached", "--queue-bytes=3M");
+    cr_assert(config.require_cached);
     expect("--spin-us", "1000");
     cr_assert_eq(config.spin_us, 1000);
     expect("--host-threads=4096", "--executor-idle-ms=0");

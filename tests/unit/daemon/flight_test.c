@@ -431,3 +431,112 @@ Test(flight, a_look_up_that_outlives_the_pool_compiles_nothing)
     pump_until(n_landed == 1);
     cr_assert_eq(rider.failed, STATUS_SHUTTING_DOWN);
 }
+
+/* ---- cache modes ---- */
+
+static const struct wish requiring = {.cache = CACHE_MODE_REQUIRE}, bypassing = {.cache = CACHE_MODE_BYPASS},
+                         refreshing = {.cache = CACHE_MODE_REFRESH};
+
+Test(flight, B8_4_require_compiles_nothing)
+{
+    struct rider rider, user, again;
+    start("normal");
+    board(&rider, requiring);
+    pump_until(n_landed == 1);
+    cr_assert_eq(rider.failed, STATUS_CACHE_MISS);
+    cr_assert(strstr(rider.text, "kernel ") && strstr(rider.text, "nvrtc 13.0 would compile it for sm_90"), "%s",
+              rider.text);
+    cr_assert_eq(stats.misses_total, 0);
+    cr_assert_eq(stats.worker_starts_total, 0);
+    board(&user, (struct wish){0});
+    pump_until(n_landed == 2);
+    board(&again, requiring);
+    pump_until(n_landed == 3);
+    cr_assert_eq(again.outcome, OUTCOME_HIT_DATABASE);
+    cr_assert_str_eq(again.image, user.image);
+    cr_assert_eq(stats.compiles_total, 1);
+}
+
+Test(flight, B8_4_require_does_not_wait_for_a_compile)
+{
+    struct rider user, rider;
+    start("waits");
+    board(&user, (struct wish){0});
+    pump_until(stats.workers_busy == 1);
+    board(&rider, requiring);
+    pump_until(n_landed == 1);
+    cr_assert_eq(rider.failed, STATUS_CACHE_MISS);
+    open_gate();
+    pump_until(n_landed == 2);
+    cr_assert_eq(user.outcome, OUTCOME_COMPILED);
+}
+
+Test(flight, B8_4_bypass_shares_and_keeps_nothing)
+{
+    struct rider riders[3], later;
+    start("normal");
+    for (int i = 0; i < 3; i++)
+        board(&riders[i], i ? bypassing : (struct wish){0});
+    cr_assert_eq(flights_count(&flights), 3);
+    pump_until(n_landed == 3);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(riders[i].outcome, OUTCOME_COMPILED);
+        cr_assert_eq(riders[i].stored, i == 0);
+    }
+    cr_assert_str_neq(riders[1].image, riders[2].image, "the fake compiler counts its jobs");
+    cr_assert_eq(stats.compiles_total, 3);
+    cr_assert_eq(stats.database_commits_total, 1);
+    cr_assert_eq(stats.memory_kernels, 1);
+    cr_assert_eq(stats.hits_database_total, 0);
+    board(&later, (struct wish){.cache = CACHE_MODE_BYPASS, .code = "__global__ void f() { }"});
+    pump_until(n_landed == 4);
+    cr_assert_eq(later.outcome, OUTCOME_COMPILED);
+    board(&later, (struct wish){.cache = CACHE_MODE_REQUIRE, .code = "__global__ void f() { }"});
+    pump_until(n_landed == 5);
+    cr_assert_eq(later.failed, STATUS_CACHE_MISS);
+}
+
+Test(flight, B8_4_a_refresh_joins_a_refresh_alone)
+{
+    struct rider user, riders[3], later;
+    start("normal");
+    board(&user, (struct wish){0});
+    pump_until(n_landed == 1);
+    for (int i = 0; i < 3; i++)
+        board(&riders[i], refreshing);
+    board(&later, (struct wish){0});
+    cr_assert_eq(flights_count(&flights), 2);
+    pump_until(n_landed == 3);
+    cr_assert_eq(later.outcome, OUTCOME_HIT_DATABASE);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(riders[i].outcome, i ? OUTCOME_JOINED : OUTCOME_COMPILED);
+        cr_assert(riders[i].stored);
+    }
+    cr_assert_eq(stats.compiles_total, 2);
+    cr_assert_eq(stats.database_commits_total, 2);
+    cr_assert_eq(stats.memory_kernels, 1);
+}
+
+Test(flight, a_refresh_that_fails_stores_nothing)
+{
+    struct rider rider, later;
+    start("dies-on-job");
+    board(&rider, refreshing);
+    pump_until(n_landed == 1);
+    cr_assert_eq(rider.failed, STATUS_COMPILER_CRASHED);
+    cr_assert_eq(stats.database_commits_total, 0);
+    board(&later, requiring);
+    pump_until(n_landed == 2);
+    cr_assert_eq(later.failed, STATUS_CACHE_MISS);
+}
+
+Test(flight, a_refresh_that_everybody_leaves_never_begins)
+{
+    struct rider rider;
+    start("normal");
+    board(&rider, refreshing);
+    passenger_leave(&rider.passenger);
+    pump_until(n_landed == 1);
+    cr_assert_eq(stats.compiles_withdrawn_total, 1);
+    cr_assert_eq(stats.worker_starts_total, 0);
+}

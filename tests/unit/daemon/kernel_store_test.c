@@ -104,7 +104,7 @@ static void on_looked_up(struct store_lookup *which, struct held_kernel *kernel)
 static bool look_up_as(unsigned number, uint64_t owner)
 {
     struct error error;
-    struct lookup lookup = {.lookup = {held_id(number), on_looked_up}, .number = number};
+    struct lookup lookup = {.lookup = {.id = held_id(number), .done = on_looked_up}, .number = number};
     lookup.lookup.id.owner = owner;
     cr_assert_eq(kernel_store_look_up(store, &lookup.lookup, &error), 0);
     cr_assert_eq(lookup.n_done, 0, "later");
@@ -291,7 +291,7 @@ Test(kernel_store, closing_finishes_what_was_begun)
     enum { N = 20 };
     static struct commit commits[N];
     struct error error;
-    struct lookup lookup = {.lookup = {held_id(N - 1), on_looked_up}, .number = N - 1};
+    struct lookup lookup = {.lookup = {.id = held_id(N - 1), .done = on_looked_up}, .number = N - 1};
     struct store_numbers numbers = {.done = on_numbers};
     open_store(folder);
     for (unsigned i = 0; i < N; i++) {
@@ -310,8 +310,8 @@ Test(kernel_store, closing_finishes_what_was_begun)
 Test(kernel_store, the_same_kernel_looked_up_twice_at_once)
 {
     struct error error;
-    struct lookup lookups[2] = {{.lookup = {held_id(1), on_looked_up}, .number = 1},
-                                {.lookup = {held_id(1), on_looked_up}, .number = 1}};
+    struct lookup lookups[2] = {{.lookup = {.id = held_id(1), .done = on_looked_up}, .number = 1},
+                                {.lookup = {.id = held_id(1), .done = on_looked_up}, .number = 1}};
     open_store(folder);
     cr_assert(commit(1));
     close_store();

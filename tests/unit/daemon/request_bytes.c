@@ -34,7 +34,7 @@ void wish_pack(const struct wish *wish, msgpack_sbuffer *ret)
         .target = text_of(wish->target ? wish->target : "sm_90"),
         .label = text_of(wish->label),
     };
-    struct compile_request request = {.fusion = &fusion, .with_image = true};
+    struct compile_request request = {.fusion = &fusion, .with_image = true, .cache = wish->cache};
     msgpack_sbuffer_init(ret);
     cr_assert_eq(message_pack(&compile_request_type, &request, ret), 0);
 }

@@ -10,7 +10,8 @@ struct wish {
     const char *label;
     const char *target;
     const uint8_t *blob; /* the digest of a header "blob.h" */
-    const char *header;  /* the text of a header "inline.h" */
+    enum cache_mode cache;
+    const char *header; /* the text of a header "inline.h" */
 };
 
 /* The facts of the fake compiler's first library. */
