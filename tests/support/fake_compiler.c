@@ -21,6 +21,7 @@
  *   chatters            says "out of memory" during one job, and dies without a word on the next
  *   waits               for one byte from the FIFO at path before it answers a job
  *   unasked             sends a second result
+ *   shows-names         the image holds the name of the first entry, where nothing can be put in its place
  *   silent              never gets ready
  *   no-walls, seccomp-alone   is not shut in, or only so
  *
@@ -193,7 +194,10 @@ static void answer(const struct worker_job *job, unsigned n_jobs)
         result.n_diagnostics = 1;
         result.log = TEXT_OF("fusion.cu(7): error: as asked");
     } else {
-        snprintf(image, sizeof image, "image pid=%d job=%u library=%s", getpid(), n_jobs, identity().at);
+        if (does("shows-names"))
+            snprintf(image, sizeof image, "image of %s", job->names[0].at);
+        else
+            snprintf(image, sizeof image, "image pid=%d job=%u library=%s", getpid(), n_jobs, identity().at);
         for (size_t i = 0; i < job->n_names; i++)
             entries[i] = (struct kernel_entry){
                 .name = job->names[i], .lowered = job->names[i], .registers = 16, .has_registers = true};

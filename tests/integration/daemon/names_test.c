@@ -33,6 +33,7 @@ static void daemon_is_well(void)
 }
 
 TestSuite(names, .init = setup, .fini = teardown);
+TestSuite(names_shown);
 
 static bool has(struct bytes bytes, const char *words)
 {
@@ -236,4 +237,38 @@ Test(names, B7_2_a_name_that_is_seen_stays)
     }
     cr_assert_eq(wire_stats(daemon_.socket).compiles_total, 6);
     daemon_is_well();
+}
+
+/* An image that shows a name all the same: nobody is given it, and the request is compiled with its name in the key. */
+Test(names_shown, I1_an_image_that_shows_names_is_compiled_with_them)
+{
+    struct sample sample;
+    uint8_t keys[2][DIGEST_SIZE];
+    daemon_start(&daemon_,
+                 &(struct daemon_options){.args = (const char *const[]){"--compiler", FAKE_COMPILER, "--nvrtc",
+                                                                        "/shows-names", "--workers", "1", NULL}});
+    wire_open(&wire, daemon_.socket);
+    for (int i = 0; i < 4; i++) {
+        const char *name = i % 2 ? "forward_17" : "softmax";
+        char expected[64];
+        sample_code(&sample, "", name);
+        snprintf(sample.code, sizeof sample.code, "extern \"C\" __global__ void %s(int *x) { *x = 1; }\n", name);
+        sample.fusion.code = text_of(sample.code);
+        sample.request.with_image = true;
+        struct compile_reply reply = get_kernel(&wire, &sample.request);
+        cr_assert_eq(reply.outcome, i < 2 ? OUTCOME_COMPILED : OUTCOME_HIT_MEMORY);
+        int size = snprintf(expected, sizeof expected, "image of %s", name);
+        cr_assert_eq(reply.kernel->image.size, (size_t)size);
+        cr_assert_arr_eq(reply.kernel->image.at, expected, (size_t)size);
+        cr_assert_eq(reply.kernel->n_renamed, 0);
+        memcpy(keys[i % 2], reply.kernel->key, DIGEST_SIZE);
+    }
+    cr_assert(memcmp(keys[0], keys[1], DIGEST_SIZE) != 0);
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert_eq(stats.database_kernels, 2);
+    cr_assert_eq(stats.compiles_total, 2);
+    cr_assert_eq(daemon_log_count(&daemon_, "result=names_shown"), 1, "the key without names is remembered");
+    wire_close(&wire);
+    daemon_stop_in_order(&daemon_);
+    daemon_finish(&daemon_);
 }
