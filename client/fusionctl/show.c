@@ -40,6 +40,7 @@ static void print_kernel(const struct fusiond_kernel *kernel)
     const struct kernel *message = &kernel->message;
     char room[PRINT_ROOM], age[PRINT_ROOM];
     row("key", kernel->key);
+    row("id", message->title.at);
     row("label", message->label.at);
     row("scheduler", message->scheduler.at);
     row("target", message->target.at);

@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/compile/product.h"
+#include "daemon/compile/title.h"
 #include "daemon/compiler/nvrtc.h"
 #include "proto/envelope.h"
 
@@ -98,11 +99,12 @@ static void land_with_error(struct flight *flight, const struct error *error)
 
 static void log_compile(const struct flight *flight, const char *result)
 {
-    char hex[KEY_HEX], entry[64], label[64];
+    char hex[KEY_HEX], entry[64], label[64], title[TITLE_SIZE], shown[96];
     const struct fusion *fusion = flight->plan->request.fusion;
     key_to_hex(flight->id.kernel.key, hex);
     log_event(LOG_INFO, "compile",
-              "result=%s key=%.16s entry=\"%s\" label=\"%s\" target=%s ms=%.1f queue_ms=%.1f waiters=%zu", result, hex,
+              "result=%s key=%.16s id=\"%s\" entry=\"%s\" label=\"%s\" target=%s ms=%.1f queue_ms=%.1f waiters=%zu",
+              result, hex, text_show(title_of(fusion, flight->id.key, title), shown, sizeof shown),
               text_show(fusion->entries[0], entry, sizeof entry), text_show(fusion->label, label, sizeof label),
               flight->plan->resolved.target.at, (double)flight->compile_ns / 1e6, (double)flight->queue_ns / 1e6,
               count_passengers(flight));

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/compile/program_files.h"
+#include "daemon/compile/title.h"
 #include "daemon/resolve/image_names.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
@@ -23,6 +24,7 @@ struct draft {
     char spill_texts[LIMIT_ENTRIES][LIMIT_NAME + 128];
     struct phase phases[MAX_PHASES];
     char compiler[64];
+    char title[TITLE_SIZE];
 };
 
 static int take_entries(struct draft *draft, const struct plan *plan, const struct worker_result *result,
@@ -102,7 +104,9 @@ static void take_request(struct draft *draft, const struct plan *plan, struct he
     }
     memcpy(kernel->key, plan->key, sizeof kernel->key);
     kernel->has_key = true;
-    kernel->label = fusion->label;
+    kernel->title = title_of(fusion, plan->key, draft->title);
+    /* Listings show labels: those who number their kernels need no other one. */
+    kernel->label = fusion->label.at || !fusion->ids ? fusion->label : kernel->title;
     kernel->scheduler = fusion->scheduler;
     kernel->target = resolved->target;
     kernel->image_kind = resolved->image_kind;

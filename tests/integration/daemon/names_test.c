@@ -205,6 +205,32 @@ Test(names, B3_2_diagnostics_speak_of_the_clients_name)
     daemon_is_well();
 }
 
+/* What people call a kernel is not in its key. */
+Test(names, B7_1_ids_and_labels_are_for_people)
+{
+    struct sample sample;
+    struct fusion_ids ids = {.fusion = 3, .concrete = 1, .has_fusion = true, .has_concrete = true};
+    struct kernel_list_request list = {.label = TEXT_OF("reduction_f3_c1_r0_g0")};
+    struct kernel_list_reply listed;
+    sample_kernel(&sample, 1);
+    sample.fusion.scheduler = TEXT_OF("reduction");
+    sample.fusion.ids = &ids;
+    struct compile_reply reply = get_kernel(&wire, &sample.request);
+    cr_assert_str_eq(reply.kernel->title.at, "reduction_f3_c1_r0_g0");
+    cr_assert_str_eq(reply.kernel->label.at, "reduction_f3_c1_r0_g0");
+    cr_assert(daemon_log_waits_for(&daemon_, "id=\"reduction_f3_c1_r0_g0\""));
+    cr_assert_eq(wire_call(&wire, METHOD_KERNEL_LIST, &list, &listed, NULL), 0);
+    cr_assert_eq(listed.n_kernels, 1);
+    ids.fusion = 4;
+    cr_assert_eq(get_kernel(&wire, &sample.request).outcome, OUTCOME_HIT_MEMORY);
+    sample_kernel(&sample, 2);
+    sample.fusion.label = TEXT_OF("softmax");
+    reply = get_kernel(&wire, &sample.request);
+    cr_assert_eq(strncmp(reply.kernel->title.at, "softmax_", 8), 0, "%s", reply.kernel->title.at);
+    cr_assert_eq(strlen(reply.kernel->title.at), 16);
+    daemon_is_well();
+}
+
 /* Who can see the name has it in his key, and sees his own. */
 Test(names, B7_2_a_name_that_is_seen_stays)
 {

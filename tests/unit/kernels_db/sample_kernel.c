@@ -115,6 +115,7 @@ void sample_init(struct sample *sample, unsigned seed)
         .has_key = true,
         .label = text_of(sample->label),
         .scheduler = text_of("pointwise"),
+        .title = text_of("pointwise_f1_c2_r3_g4"),
         .target = text_of("sm_90a"),
         .image_kind = IMAGE_KIND_CUBIN,
         .index_type = INDEX_TYPE_INT32,
