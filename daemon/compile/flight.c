@@ -104,7 +104,7 @@ static void log_compile(const struct flight *flight, const char *result)
     key_to_hex(flight->id.kernel.key, hex);
     log_event(LOG_INFO, "compile",
               "result=%s key=%.16s id=\"%s\" entry=\"%s\" label=\"%s\" target=%s ms=%.1f queue_ms=%.1f waiters=%zu",
-              result, hex, text_show(title_of(fusion, flight->id.key, title), shown, sizeof shown),
+              result, hex, text_show(title_of(fusion, flight->id.kernel.key, title), shown, sizeof shown),
               text_show(fusion->entries[0], entry, sizeof entry), text_show(fusion->label, label, sizeof label),
               flight->plan->resolved.target.at, (double)flight->compile_ns / 1e6, (double)flight->queue_ns / 1e6,
               count_passengers(flight));
