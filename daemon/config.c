@@ -36,6 +36,9 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --host-cc PATH       the C++ compiler of the host device (default: g++)\n"
                             "  --overrides DIR      files here replace the code of kernels (docs/debugging.md)\n"
                             "  --require-cached     compile nothing: what is not there is answered with CACHE_MISS\n"
+                            "  --transform \"NAME:code|source[:MS] PROGRAM [ARGUMENT]...\"\n"
+                            "                       a program that code, or whole programs, go through before they\n"
+                            "                       are compiled (docs/debugging.md); may be given again\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: by the CPUs and the\n"
@@ -67,6 +70,7 @@ enum {
     OPTION_HOST_CC,
     OPTION_OVERRIDES,
     OPTION_REQUIRE_CACHED,
+    OPTION_TRANSFORM,
     OPTION_COMPILER,
     OPTION_EXECUTOR,
     OPTION_WORKERS,
@@ -94,6 +98,7 @@ static const struct option options[] = {
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"toolkit-include", required_argument, NULL, OPTION_TOOLKIT_INCLUDE},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
+    {"transform", required_argument, NULL, OPTION_TRANSFORM},
     {"overrides", required_argument, NULL, OPTION_OVERRIDES},
     {"require-cached", no_argument, NULL, OPTION_REQUIRE_CACHED},
     {"compiler", required_argument, NULL, OPTION_COMPILER},
@@ -282,6 +287,21 @@ static int read_environment(struct config *config, struct error *error)
     return 0;
 }
 
+static int add_transform(struct config *config, const char *value, struct error *error)
+{
+    if (config->n_transforms == TRANSFORMS_MAX)
+        return error_set(error, STATUS_INVALID_FIELD, "--transform: more than the limit of %d", TRANSFORMS_MAX);
+    struct transform_spec *spec = &config->transforms[config->n_transforms];
+    if (transform_spec_parse(value, spec, error) < 0)
+        return -1;
+    for (size_t i = 0; i < config->n_transforms; i++) {
+        if (strcmp(config->transforms[i].name, spec->name) == 0)
+            return error_set(error, STATUS_INVALID_FIELD, "--transform: two have the name \"%s\"", spec->name);
+    }
+    config->n_transforms++;
+    return 0;
+}
+
 static int read_option(struct config *config, int option, const char *value, struct error *error)
 {
     uint64_t number;
@@ -307,6 +327,8 @@ static int read_option(struct config *config, int option, const char *value, str
             return set_path("--host-cc", value, config->host_cc, error);
         snprintf(config->host_cc, sizeof config->host_cc, "%s", value);
         return 0;
+    case OPTION_TRANSFORM:
+        return add_transform(config, value, error);
     case OPTION_OVERRIDES:
         return set_path("--overrides", value, config->overrides, error);
     case OPTION_REQUIRE_CACHED:
@@ -403,6 +425,7 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
     default_cache(config);
     default_program("fusiond-compiler", "compiler/", config->compiler);
     default_program("fusiond-executor", "executor/", config->executor);
+    default_program("fusiond-transform", "compiler/", config->transform_program);
     snprintf(config->host_cc, sizeof config->host_cc, "g++");
     look_for_nvrtc(config);
     if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
@@ -433,6 +456,14 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "toolkit-include = %s\n",
             config->toolkit_include[0] ? config->toolkit_include : "(looked for beside NVRTC)");
     fprintf(out, "host-cc = %s\n", config->host_cc);
+    for (size_t i = 0; i < config->n_transforms; i++) {
+        const struct transform_spec *spec = &config->transforms[i];
+        fprintf(out, "transform = %s:%s:%llu", spec->name, transform_point_word(spec->point),
+                (unsigned long long)spec->timeout_ms);
+        for (const char *const *word = spec->argv; *word; word++)
+            fprintf(out, " %s", *word);
+        fputc('\n', out);
+    }
     fprintf(out, "overrides = %s\n", config->overrides[0] ? config->overrides : "(none)");
     fprintf(out, "require-cached = %s\n", config->require_cached ? "yes" : "no");
     fprintf(out, "workers = %u\n", config->max_workers);

@@ -8,6 +8,7 @@
 
 #include "daemon/compile/compilers.h"
 #include "daemon/compile/machine.h"
+#include "daemon/compile/transform_spec.h"
 #include "proto/error.h"
 
 #define CONFIG_PATH 4096
@@ -22,10 +23,13 @@ struct config {
     const char *nvrtc[COMPILERS_LIBRARIES]; /* the first is the default */
     size_t n_nvrtc;                         /* 0: look for one */
     char nvrtc_dir_paths[2][CONFIG_PATH];
-    const char *nvrtc_dirs[3];         /* ends with NULL */
-    char toolkit_include[CONFIG_PATH]; /* folders with ':' between them; empty: look beside NVRTC */
-    char host_cc[CONFIG_PATH];         /* the C++ compiler, by path or by name */
-    char overrides[CONFIG_PATH];       /* "": there are none */
+    const char *nvrtc_dirs[3];           /* ends with NULL */
+    char toolkit_include[CONFIG_PATH];   /* folders with ':' between them; empty: look beside NVRTC */
+    char host_cc[CONFIG_PATH];           /* the C++ compiler, by path or by name */
+    char overrides[CONFIG_PATH];         /* "": there are none */
+    char transform_program[CONFIG_PATH]; /* fusiond-transform */
+    struct transform_spec transforms[TRANSFORMS_MAX];
+    size_t n_transforms;
     struct machine machine;
     unsigned max_workers; /* of all compilers together */
     uint64_t memory_bytes;

@@ -64,7 +64,7 @@ static int choose_parts(struct writing *writing, struct parts parts, struct kern
     ret->before = ret->behind = ret->program = (struct text){NULL, 0};
     ret->has_preamble = false;
     if (!parts.details)
-        ret->n_args = ret->n_modules = ret->n_headers = ret->n_phases = 0;
+        ret->n_args = ret->n_modules = ret->n_headers = ret->n_phases = ret->n_transforms = 0;
     if (!parts.code)
         ret->code = (struct text){NULL, 0};
     if (!parts.log)

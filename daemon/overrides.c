@@ -13,6 +13,7 @@
 #include <uthash.h>
 
 #include "daemon/base/log.h"
+#include "daemon/sandbox/owned.h"
 
 /* Texts that are kept. They are few: somebody edits them. */
 #define MAX_KEPT 64
@@ -85,21 +86,11 @@ static void complain(struct overrides *overrides, struct override_note *note, co
     log_event(LOG_WARNING, "override.unusable", "reason=\"%s\"", note->problem);
 }
 
-/* Why somebody else could have written it; NULL: nobody else could. */
-static const char *distrust(const struct stat *status)
-{
-    if (status->st_uid != geteuid() && status->st_uid != 0)
-        return "belongs neither to the daemon's user nor to root";
-    if (status->st_mode & (S_IWGRP | S_IWOTH))
-        return "can be written by others than its owner";
-    return NULL;
-}
-
 static int open_folder(struct overrides *overrides, struct override_note *note)
 {
     struct stat status;
     int fd = open(overrides->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const char *why = fd < 0 || fstat(fd, &status) < 0 ? strerror(errno) : distrust(&status);
+    const char *why = fd < 0 || fstat(fd, &status) < 0 ? strerror(errno) : owned_distrust(&status);
     if (!why)
         return fd;
     complain(overrides, note, "the folder of overrides %.200s is not used: it %s%s", overrides->folder,
@@ -200,7 +191,7 @@ static struct kept *look(struct overrides *overrides, int folder, const char *na
         return NULL;
     }
     struct kept *kept = NULL;
-    const char *why = fstat(fd, &status) < 0 ? "cannot be looked at" : distrust(&status);
+    const char *why = fstat(fd, &status) < 0 ? "cannot be looked at" : owned_distrust(&status);
     if (why || !S_ISREG(status.st_mode))
         complain(overrides, note, "the override %.300s is not used: it %s", name, why ? why : "is no regular file");
     else if (status.st_size > LIMIT_INLINE)

@@ -348,6 +348,8 @@ static void compile_as(struct conn *conn, uint32_t id, struct bytes params, bool
     struct override_note *note = NULL;
     struct error error;
 
+    if (transforms_refresh(server->transforms))
+        memo_clear(&server->memo);
     /* Which key a request has depends on files, where there are overrides. */
     if (!server->overrides && !with_names && memo_find(&server->memo, params, &what) &&
         answer_from_memory(conn, id, &what, NULL))

@@ -129,6 +129,7 @@ void server_stop(struct server *server)
     uv_close((uv_handle_t *)&server->sigterm, NULL);
     uv_close((uv_handle_t *)&server->sigint, NULL);
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    transforms_stop(server->transforms);
     compilers_close(&server->compilers, on_compilers_closed);
     devices_close(server->devices, on_devices_closed, server);
 }
@@ -188,6 +189,17 @@ static void raise_file_limit(void)
     }
 }
 
+static int start_transforms(struct server *server, struct error *error)
+{
+    const struct config *config = server->config;
+    const struct transforms_options options = {config->transform_program, config->transforms, config->n_transforms,
+                                               config->max_workers, &server->stats};
+    if (config->n_transforms == 0)
+        return 0;
+    server->transforms = transforms_create(&server->loop, &options);
+    return server->transforms ? 0 : error_set(error, STATUS_OUT_OF_MEMORY, "no memory for transforms");
+}
+
 static int start_parts(struct server *server, struct error *error)
 {
     const struct config *config = server->config;
@@ -205,6 +217,9 @@ static int start_parts(struct server *server, struct error *error)
                   .all = {config->queue_jobs, config->queue_bytes}},
         .stats = &server->stats,
     };
+    if (start_transforms(server, error) < 0)
+        return -1;
+    pool.transforms = transforms_parts(server->transforms, &pool.n_transforms);
     if (listener_open(&server->listener, &server->loop, config->socket, store.directory, on_accept, on_refuse, error) <
         0)
         return -1;
@@ -225,6 +240,7 @@ static int start_parts(struct server *server, struct error *error)
         return -1;
     flights_init(&server->flights, server->store, server->compilers.pools, &server->blobs, &server->stats,
                  config->remember_failures_ms, on_landed, server);
+    server->flights.transforms = server->transforms;
     return 0;
 }
 
@@ -279,6 +295,7 @@ int server_run(const struct config *config, struct error *error)
     flights_finish(&server.flights);
     memo_finish(&server.memo);
     overrides_destroy(server.overrides);
+    transforms_destroy(server.transforms);
     blob_store_finish(&server.blobs);
     msgpack_sbuffer_destroy(&server.scratch);
     listener_finish(&server.listener);

@@ -51,10 +51,11 @@ struct server {
     struct flights flights;
     struct blob_store blobs;
     struct memo memo;
-    struct overrides *overrides; /* NULL: there are none */
-    bool require_cached;         /* nothing is compiled */
-    msgpack_sbuffer scratch;     /* one reply, while it is being written */
-    uv_idle_t spin;              /* active: the loop polls instead of sleeping */
+    struct overrides *overrides;   /* NULL: there are none */
+    struct transforms *transforms; /* the same */
+    bool require_cached;           /* nothing is compiled */
+    msgpack_sbuffer scratch;       /* one reply, while it is being written */
+    uv_idle_t spin;                /* active: the loop polls instead of sleeping */
     uint64_t spin_until_ns;
     uv_signal_t sigterm;
     uv_signal_t sigint;

@@ -13,6 +13,7 @@
 
 enum flight_state {
     FLIGHT_LOOKING_UP,
+    FLIGHT_TRANSFORMING,
     FLIGHT_COMPILING,
     FLIGHT_COMMITTING,
 };
@@ -35,6 +36,7 @@ struct flight {
     struct list passengers;
     struct bytes *header_texts;
     struct store_lookup lookup;
+    struct transform_run transform;
     struct pool_job job;
     struct store_commit commit;
     bool brief; /* the second attempt of a compile that ran out of memory */
@@ -335,6 +337,86 @@ static void land_with_miss(struct flight *flight)
     land_with_error(flight, &error);
 }
 
+/* ---- transforms: the code, then the program that is made of it ---- */
+
+static void transform_source(struct flight *flight);
+
+static void fail_transform(struct flight *flight, const struct error *error, struct text said)
+{
+    struct failure failure = failure_of(error);
+    failure.log = said;
+    flight->flights->stats->compiles_failed_total++;
+    log_compile(flight, status_name(error->code));
+    land_with_failure(flight, &failure);
+}
+
+static void transform(struct flight *flight, enum transform_point point, struct text text,
+                      void (*done)(struct transform_run *run, struct text text, const struct error *error,
+                                   struct text said))
+{
+    struct error error;
+    flight->state = FLIGHT_TRANSFORMING;
+    flight->transform.done = done;
+    if (transforms_start(flight->flights->transforms, point, text, flight->plan->transforms, &flight->transform,
+                         &error) < 0)
+        fail_transform(flight, &error, (struct text){NULL, 0});
+}
+
+/* Compile, if somebody still waits. */
+static void go_on(struct flight *flight)
+{
+    if (list_empty(&flight->passengers))
+        give_up(flight);
+    else
+        compile(flight);
+}
+
+static void on_source(struct transform_run *run, struct text text, const struct error *error, struct text said)
+{
+    struct flight *flight = container_of(run, struct flight, transform);
+    struct error failed;
+    if (error)
+        fail_transform(flight, error, said);
+    else if (plan_transform_source(flight->plan, text, &failed) < 0)
+        land_with_error(flight, &failed);
+    else
+        go_on(flight);
+}
+
+static void on_code(struct transform_run *run, struct text text, const struct error *error, struct text said)
+{
+    struct flight *flight = container_of(run, struct flight, transform);
+    const struct compiler_facts *facts = pool_facts(pool_of(flight));
+    struct error failed;
+    if (error) {
+        fail_transform(flight, error, said);
+    } else if (!facts || memcmp(facts->build, flight->plan->build, DIGEST_SIZE) != 0) {
+        error_set(&failed, STATUS_COMPILER_UNAVAILABLE, "the compiler library was replaced; try again");
+        land_with_error(flight, &failed);
+    } else if (plan_transform_code(flight->plan, text, &failed) < 0) {
+        error_wrap(&failed, "the transformed code");
+        land_with_error(flight, &failed);
+    } else {
+        transform_source(flight);
+    }
+}
+
+static void transform_source(struct flight *flight)
+{
+    if (transforms_any(flight->flights->transforms, TRANSFORM_SOURCE))
+        transform(flight, TRANSFORM_SOURCE, flight->plan->resolved.program, on_source);
+    else
+        go_on(flight);
+}
+
+static void transform_code(struct flight *flight)
+{
+    if (transforms_any(flight->flights->transforms, TRANSFORM_CODE))
+        transform(flight, TRANSFORM_CODE, flight->plan->request.fusion->code, on_code);
+    else
+        transform_source(flight);
+}
+
 static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel)
 {
     struct flight *flight = container_of(lookup, struct flight, lookup);
@@ -353,7 +435,7 @@ static void on_looked_up(struct store_lookup *lookup, struct held_kernel *kernel
     if (list_empty(&flight->passengers))
         give_up(flight);
     else
-        compile(flight);
+        transform_code(flight);
 }
 
 /* ---- boarding ---- */

@@ -5,6 +5,9 @@
  *
  *   LOOKING_UP ──found, or absent and nobody waits any more─────► landed
  *       │ absent                                                ▲
+ *       ▼                                                       │
+ *   TRANSFORMING ────failed, or everybody left──────────────────┤   (where there are transforms)
+ *       │                                                       │
  *       ▼            compiled               committed           │
  *   COMPILING ───────────────► COMMITTING ──────────────────────┤
  *       └─── failed, or everybody left before it began ─────────┘
@@ -21,6 +24,7 @@
 #include "daemon/compile/plan.h"
 #include "daemon/compile/pool.h"
 #include "daemon/compile/shown_names.h"
+#include "daemon/compile/transforms.h"
 #include "daemon/kernel_store.h"
 
 struct flight;
@@ -55,6 +59,7 @@ struct flights {
     struct stats_reply *stats;
     struct shown_names shown;
     struct failures failures;
+    struct transforms *transforms;  /* NULL: there are none */
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;
 };

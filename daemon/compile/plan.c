@@ -38,6 +38,20 @@ static int decode(struct plan *plan, struct bytes params, struct error *error)
     return 0;
 }
 
+/* As they are in the key: a program may be replaced before it is run. */
+static int keep_transforms(struct plan *plan, const struct compiler_facts *facts, struct error *error)
+{
+    if (facts->n_transforms == 0)
+        return 0;
+    struct key_part *copy = msgpack_zone_malloc(&plan->zone, facts->n_transforms * sizeof *copy);
+    if (!copy)
+        return no_memory(error);
+    memcpy(copy, facts->transforms, facts->n_transforms * sizeof *copy);
+    plan->transforms = copy;
+    plan->n_transforms = facts->n_transforms;
+    return 0;
+}
+
 static int settle(struct plan *plan, const struct compiler_facts *facts, bool keep_names, struct error *error)
 {
     const struct compile_request *request = &plan->request;
@@ -48,7 +62,8 @@ static int settle(struct plan *plan, const struct compiler_facts *facts, bool ke
     plan->compiler_major = facts->major;
     plan->compiler_minor = facts->minor;
     memcpy(plan->build, facts->build, sizeof plan->build);
-    if (digest_headers(plan, error) < 0)
+    plan->facts = *facts;
+    if (keep_transforms(plan, facts, error) < 0 || digest_headers(plan, error) < 0)
         return -1;
     resolved_key(fusion, &plan->resolved, facts, (const uint8_t(*)[DIGEST_SIZE])plan->header_digests, plan->key);
     return 0;
@@ -56,7 +71,8 @@ static int settle(struct plan *plan, const struct compiler_facts *facts, bool ke
 
 int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct error *error)
 {
-    return settle(plan, facts, false, error);
+    /* A transform may do anything with names, so it is given the client's own. */
+    return settle(plan, facts, facts->n_transforms > 0, error);
 }
 
 int plan_settle_with_names(struct plan *plan, const struct compiler_facts *facts, struct error *error)
@@ -64,15 +80,50 @@ int plan_settle_with_names(struct plan *plan, const struct compiler_facts *facts
     return settle(plan, facts, true, error);
 }
 
-int plan_replace_code(struct plan *plan, struct text code, struct error *error)
+static int copy_text(struct plan *plan, struct text text, struct text *ret, struct error *error)
 {
-    char *copy = msgpack_zone_malloc(&plan->zone, code.size + 1);
+    char *copy = msgpack_zone_malloc(&plan->zone, text.size + 1);
     if (!copy)
         return no_memory(error);
-    memcpy(copy, code.at, code.size);
-    copy[code.size] = '\0';
-    plan->request.fusion->code = (struct text){copy, code.size};
+    memcpy(copy, text.at, text.size);
+    copy[text.size] = '\0';
+    *ret = (struct text){copy, text.size};
     return 0;
+}
+
+int plan_replace_code(struct plan *plan, struct text code, struct error *error)
+{
+    return copy_text(plan, code, &plan->request.fusion->code, error);
+}
+
+static bool is_same(struct text a, struct text b)
+{
+    return a.size == b.size && memcmp(a.at, b.at, a.size) == 0;
+}
+
+int plan_transform_code(struct plan *plan, struct text code, struct error *error)
+{
+    const struct compile_request *request = &plan->request;
+    if (is_same(code, request->fusion->code))
+        return 0;
+    struct fusion *other = msgpack_zone_malloc(&plan->zone, sizeof *other);
+    if (!other)
+        return no_memory(error);
+    *other = *request->fusion;
+    if (copy_text(plan, code, &other->code, error) < 0 ||
+        resolve_keeping_names(other, request->sample, request->n_sample, &plan->facts, &plan->zone, &plan->resolved,
+                              error) < 0)
+        return -1;
+    plan->transformed = true;
+    return 0;
+}
+
+int plan_transform_source(struct plan *plan, struct text program, struct error *error)
+{
+    if (is_same(program, plan->resolved.program))
+        return 0;
+    plan->transformed = true;
+    return copy_text(plan, program, &plan->resolved.program, error);
 }
 
 int plan_create(struct bytes params, struct plan **ret, struct error *error)

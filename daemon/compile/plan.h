@@ -21,6 +21,10 @@ struct plan {
     size_t compiler_at;                      /* its place among the daemon's compilers, once it is chosen */
     unsigned compiler_major, compiler_minor; /* of the facts that it was settled with */
     uint8_t build[DIGEST_SIZE];
+    struct compiler_facts facts;       /* that it was settled with; its transforms are those below */
+    const struct key_part *transforms; /* of those facts */
+    size_t n_transforms;
+    bool transformed; /* the program is not what the client's code makes */
 };
 
 /* Decode the packed params of a compile request: only `request` and `compiler` are meant yet. -1 with the first thing
@@ -32,6 +36,10 @@ int plan_settle(struct plan *plan, const struct compiler_facts *facts, struct er
 int plan_settle_with_names(struct plan *plan, const struct compiler_facts *facts, struct error *error);
 /* Other code in place of the client's, from here on; it must be settled again. */
 int plan_replace_code(struct plan *plan, struct text code, struct error *error);
+/* What the transforms made of the code, or of the program: that is compiled, under the key and in the record of what
+ * the client sent. The compiler must still be the one that it was settled for. */
+int plan_transform_code(struct plan *plan, struct text code, struct error *error);
+int plan_transform_source(struct plan *plan, struct text program, struct error *error);
 /* NULL is fine. */
 void plan_destroy(struct plan *plan);
 

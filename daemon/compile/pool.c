@@ -222,6 +222,8 @@ static int take_facts(struct pool *pool, const struct worker_ready *ready)
                                           .major = (unsigned)ready->major,
                                           .minor = (unsigned)ready->minor,
                                           .archs = pool->archs,
+                                          .transforms = pool->options.transforms,
+                                          .n_transforms = pool->options.n_transforms,
                                           .n_archs = ready->n_archs};
     for (size_t i = 0; i < ready->n_archs; i++)
         pool->archs[i] = ready->archs[i];

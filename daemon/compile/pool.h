@@ -19,8 +19,10 @@
 struct pool;
 
 struct pool_options {
-    enum compiler_kind kind;       /* which back end of fusiond-compiler it runs */
-    const char *compiler;          /* path of fusiond-compiler */
+    enum compiler_kind kind;           /* which back end of fusiond-compiler it runs */
+    const char *compiler;              /* path of fusiond-compiler */
+    const struct key_part *transforms; /* for the facts; outlive the pool */
+    size_t n_transforms;
     const char *nvrtc;             /* path of libnvrtc, or NULL: the worker looks for it */
     const char *const *nvrtc_dirs; /* folders to look in; ends with NULL; may be NULL */
     const char *toolkit_include; /* the toolkit's include folders, or NULL: beside NVRTC; kind COMPILER_TOOLKIT only */

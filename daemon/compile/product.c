@@ -20,6 +20,7 @@ struct draft {
     struct kernel_entry entries[LIMIT_ENTRIES];
     struct text renamed[LIMIT_ENTRIES];
     struct text modules[PREAMBLE_MAX];
+    struct text transforms[RESOLVE_TRANSFORMS];
     struct text warnings[MAX_WARNINGS];
     char spill_texts[LIMIT_ENTRIES][LIMIT_NAME + 128];
     struct phase phases[MAX_PHASES];
@@ -80,13 +81,19 @@ static void take_phases(struct draft *draft, const struct pool_outcome *outcome)
 }
 
 /* The code, and what stands around it in the program. */
-static void take_program(struct kernel *kernel, const struct resolved *resolved)
+static void take_program(struct kernel *kernel, const struct plan *plan)
 {
+    const struct resolved *resolved = &plan->resolved;
     struct text program = resolved->program;
     size_t behind = resolved->code_at + resolved->code.size;
-    kernel->code = resolved->code;
-    kernel->before = (struct text){program.at, resolved->code_at};
-    kernel->behind = (struct text){program.at + behind, program.size - behind};
+    if (plan->transformed) {
+        kernel->code = plan->request.fusion->code; /* names are kept where there are transforms */
+        kernel->program = program;
+    } else {
+        kernel->code = resolved->code;
+        kernel->before = (struct text){program.at, resolved->code_at};
+        kernel->behind = (struct text){program.at + behind, program.size - behind};
+    }
     program_files_digest(program, kernel->preamble);
     kernel->has_preamble = true;
 }
@@ -122,7 +129,11 @@ static void take_request(struct draft *draft, const struct plan *plan, struct he
     kernel->headers = headers;
     kernel->n_headers = fusion->n_headers;
     kernel->structured = fusion->structured;
-    take_program(kernel, resolved);
+    take_program(kernel, plan);
+    for (size_t i = 0; i < plan->n_transforms; i++)
+        draft->transforms[i] = text_of(strchr(plan->transforms[i].name.at, ' ') + 1); /* without "transform" */
+    kernel->transforms = draft->transforms;
+    kernel->n_transforms = plan->n_transforms;
     snprintf(draft->compiler, sizeof draft->compiler, "%s %u.%u", compiler_name(plan->compiler), plan->compiler_major,
              plan->compiler_minor);
     kernel->compiler = text_of(draft->compiler);

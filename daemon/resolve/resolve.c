@@ -235,7 +235,7 @@ int resolve_keeping_names(const struct fusion *fusion, const struct sample_tenso
 /* ---- the key ---- */
 
 /* What stands around the code is hashed as it is, so that another way to assemble programs gives other keys. */
-static size_t key_modules(const struct resolved *resolved, struct key_part *ret)
+static size_t key_modules(const struct resolved *resolved, const struct compiler_facts *facts, struct key_part *ret)
 {
     const struct preamble_module *modules = preamble_modules();
     const char *behind = resolved->program.at + resolved->code_at + resolved->code.size;
@@ -249,13 +249,15 @@ static size_t key_modules(const struct resolved *resolved, struct key_part *ret)
         ret[n].name = text_of(module->include);
         memcpy(ret[n].digest, module->digest, DIGEST_SIZE);
     }
+    for (size_t i = 0; i < facts->n_transforms && i < RESOLVE_TRANSFORMS; i++)
+        ret[n++] = facts->transforms[i];
     return n;
 }
 
 void resolved_key(const struct fusion *fusion, const struct resolved *resolved, const struct compiler_facts *facts,
                   const uint8_t (*headers)[DIGEST_SIZE], uint8_t ret[KEY_SIZE])
 {
-    struct key_part modules[FRAME_PARTS + PREAMBLE_MAX];
+    struct key_part modules[FRAME_PARTS + PREAMBLE_MAX + RESOLVE_TRANSFORMS];
     struct key_input input = {
         .target = resolved->target,
         .image_kind = resolved->image_kind,
@@ -264,7 +266,7 @@ void resolved_key(const struct fusion *fusion, const struct resolved *resolved, 
         .args = resolved->key_args,
         .n_args = resolved->n_key_args,
         .modules = modules,
-        .n_modules = key_modules(resolved, modules),
+        .n_modules = key_modules(resolved, facts, modules),
         .headers = resolved->header_parts,
         .n_headers = fusion->n_headers,
         .entries = resolved->entries,

@@ -18,6 +18,8 @@ enum compiler_kind {
     COMPILER_KINDS,
 };
 
+#define RESOLVE_TRANSFORMS 16u
+
 /* What is known of one compiler, from its worker's first message. */
 struct compiler_facts {
     enum compiler_kind kind;
@@ -25,6 +27,8 @@ struct compiler_facts {
     const int64_t *archs; /* ascending: 75, 80, …; none of the host compiler */
     size_t n_archs;
     uint8_t build[DIGEST_SIZE];
+    const struct key_part *transforms; /* what changes every text before it is compiled: name and digest */
+    size_t n_transforms;               /* at most RESOLVE_TRANSFORMS */
     unsigned driver; /* the CUDA version (12080: 12.8) of the driver that loads for the node's devices; 0: not known */
 };
 

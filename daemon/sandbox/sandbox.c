@@ -107,10 +107,13 @@ void sandbox_limits(enum sandbox_profile profile)
     limit(RLIMIT_CORE, 0, 0);
     if (profile == SANDBOX_HOST_EXECUTOR)
         return; /* its memory is its clients' buffers */
+    rlim_t memory = profile == SANDBOX_FILTER ? SANDBOX_FILTER_MEMORY : SANDBOX_MEMORY;
     if (!UNDER_ASAN)
-        limit(RLIMIT_AS, SANDBOX_MEMORY, SANDBOX_MEMORY);
+        limit(RLIMIT_AS, memory, memory);
     /* Headers that include each other are open together. */
-    rlim_t files = profile == SANDBOX_TOOLKIT || profile == SANDBOX_ZYGOTE ? 256 : profile == SANDBOX_HOST_CC ? 64 : 16;
+    rlim_t files = profile == SANDBOX_TOOLKIT || profile == SANDBOX_ZYGOTE   ? 256
+                   : profile == SANDBOX_HOST_CC || profile == SANDBOX_FILTER ? 64
+                                                                             : 16;
     rlim_t bytes = profile == SANDBOX_HOST_CC ? SANDBOX_FILE : profile == SANDBOX_ZYGOTE ? SANDBOX_PCH_HEAP : 0;
     limit(RLIMIT_NOFILE, files, files);
     limit(RLIMIT_FSIZE, bytes, bytes);
@@ -323,6 +326,16 @@ static int add_host_executor(scmp_filter_ctx filter)
     return failed;
 }
 
+/* prlimit64 may ask, and set nothing. */
+static int add_filter(scmp_filter_ctx filter)
+{
+    int failed = add_threads(filter) | add_reading(filter) |
+                 seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
+                                  SCMP_A2(SCMP_CMP_EQ, 0));
+#include "daemon/sandbox/filter.def"
+    return failed;
+}
+
 static int add_forbidden(scmp_filter_ctx filter)
 {
     int failed = 0;
@@ -373,6 +386,7 @@ int sandbox_seccomp(enum sandbox_profile profile)
         [SANDBOX_COMPILER] = add_compiler, [SANDBOX_TOOLKIT] = add_toolkit,
         [SANDBOX_ZYGOTE] = add_zygote,     [SANDBOX_ZYGOTE_CHILD] = add_zygote_child,
         [SANDBOX_HOST_CC] = add_host_cc,   [SANDBOX_HOST_EXECUTOR] = add_host_executor,
+        [SANDBOX_FILTER] = add_filter,
     };
     bool is_second = profile == SANDBOX_ZYGOTE_CHILD;
     scmp_filter_ctx filter = seccomp_init(is_second ? SCMP_ACT_ALLOW : SCMP_ACT_ERRNO(ENOSYS));

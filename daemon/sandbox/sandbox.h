@@ -7,6 +7,8 @@
 
 /* The compiler's address space: 300 MB is the least that works, 4 GB stops a memory bomb. */
 #define SANDBOX_MEMORY (4ull << 30)
+/* A filter holds some copies of a text of 3 MiB, and perhaps an interpreter. */
+#define SANDBOX_FILTER_MEMORY (1ull << 30)
 /* The stack of a compile: the front end recurses with the nesting of its input. */
 #define SANDBOX_STACK (64ull << 20)
 /* What one file of the C++ compiler may hold: an image, or its log. */
@@ -33,6 +35,7 @@ enum sandbox_profile {
     SANDBOX_ZYGOTE,        /* NVRTC is loaded; files below paths->read and paths->work, by the gate (gate.h); forks */
     SANDBOX_ZYGOTE_CHILD,  /* on top of SANDBOX_ZYGOTE, for sandbox_seccomp(): forks no more */
     SANDBOX_HOST_CC,       /* runs the system's C++ compiler on files */
+    SANDBOX_FILTER,        /* a program of the daemon's owner between two pipes; entered before it is started */
     SANDBOX_HOST_EXECUTOR, /* runs native kernels; loads them from memfds */
 };
 
