@@ -239,7 +239,7 @@ static bool own_option(struct compile_settings *settings, int option)
         return true;
     case 'p':
         return parse_priority(optarg, &settings->priority);
-    case 'c':
+    case 'm':
         return parse_cache_mode(optarg, &settings->cache);
     case 'R':
         settings->cache = FUSIOND_CACHE_REQUIRE;
@@ -254,7 +254,7 @@ static int run(int argc, char **argv, struct common *common)
     static const struct option options[] = {COMPILE_OPTIONS,
                                             {"log", no_argument, NULL, 'l'},
                                             {"priority", required_argument, NULL, 'p'},
-                                            {"cache", required_argument, NULL, 'c'},
+                                            {"cache", required_argument, NULL, 'm'},
                                             {"require-cached", no_argument, NULL, 'R'},
                                             DUMP_OPTIONS,
                                             COMMON_OPTIONS,
