@@ -51,6 +51,12 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --queue-jobs-per-user N     of one user (default 50000)\n"
                             "  --queue-bytes SIZE   at most so many bytes wait (default 1G); more are BUSY\n"
                             "  --queue-bytes-per-user SIZE of one user (default 512M)\n"
+                            "  --pch auto|off       compile what many programs begin with once, and begin from that\n"
+                            "                       (default auto: where the compiler is known to allow it)\n"
+                            "  --pch-zygotes N      keep at most N processes with such headers (default 8)\n"
+                            "  --pch-bytes SIZE     keep at most SIZE of headers, in the cache's folder (default 2G)\n"
+                            "  --pch-idle-ms N      end a process that made nothing of its header for N ms\n"
+                            "                       (default 600000)\n"
                             "  --spin-us N          after a request, poll for the next one for N us before sleeping:\n"
                             "                       faster answers for a busy core (default 0, at most 1000)\n"
                             "  --host-threads N     run kernels of the host device on N threads (default: cores)\n"
@@ -81,6 +87,10 @@ enum {
     OPTION_QUEUE_JOBS_PER_USER,
     OPTION_QUEUE_BYTES,
     OPTION_QUEUE_BYTES_PER_USER,
+    OPTION_PCH,
+    OPTION_PCH_ZYGOTES,
+    OPTION_PCH_BYTES,
+    OPTION_PCH_IDLE,
     OPTION_SPIN,
     OPTION_HOST_THREADS,
     OPTION_EXECUTOR_IDLE,
@@ -111,6 +121,10 @@ static const struct option options[] = {
     {"queue-jobs-per-user", required_argument, NULL, OPTION_QUEUE_JOBS_PER_USER},
     {"queue-bytes", required_argument, NULL, OPTION_QUEUE_BYTES},
     {"queue-bytes-per-user", required_argument, NULL, OPTION_QUEUE_BYTES_PER_USER},
+    {"pch", required_argument, NULL, OPTION_PCH},
+    {"pch-zygotes", required_argument, NULL, OPTION_PCH_ZYGOTES},
+    {"pch-bytes", required_argument, NULL, OPTION_PCH_BYTES},
+    {"pch-idle-ms", required_argument, NULL, OPTION_PCH_IDLE},
     {"spin-us", required_argument, NULL, OPTION_SPIN},
     {"host-threads", required_argument, NULL, OPTION_HOST_THREADS},
     {"executor-idle-ms", required_argument, NULL, OPTION_EXECUTOR_IDLE},
@@ -357,6 +371,20 @@ static int read_option(struct config *config, int option, const char *value, str
         return set_size("--queue-bytes", value, &config->queue_bytes, error);
     case OPTION_QUEUE_BYTES_PER_USER:
         return set_size("--queue-bytes-per-user", value, &config->queue_bytes_per_user, error);
+    case OPTION_PCH:
+        if (strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
+            return error_set(error, STATUS_INVALID_FIELD, "--pch: \"%.32s\" is neither auto nor off", value);
+        config->no_pch = strcmp(value, "off") == 0;
+        return 0;
+    case OPTION_PCH_ZYGOTES:
+        if (set_number("--pch-zygotes", value, 1, 64, &number, error) < 0)
+            return -1;
+        config->max_zygotes = (unsigned)number;
+        return 0;
+    case OPTION_PCH_BYTES:
+        return set_size("--pch-bytes", value, &config->pch_bytes, error);
+    case OPTION_PCH_IDLE:
+        return set_number("--pch-idle-ms", value, 1, 86400000, &config->zygote_idle_ms, error);
     case OPTION_SPIN:
         return set_number("--spin-us", value, 0, 1000, &config->spin_us, error);
     case OPTION_HOST_THREADS:
@@ -415,6 +443,9 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
                               .blob_bytes = 256u << 20,
                               .deadline_ms = 60000,
                               .remember_failures_ms = 60000,
+                              .max_zygotes = 8,
+                              .pch_bytes = 2ull << 30,
+                              .zygote_idle_ms = 600000,
                               .executor_idle_ms = 60000,
                               .queue_jobs = 100000,
                               .queue_jobs_per_user = 50000,
@@ -474,6 +505,10 @@ void config_print(const struct config *config, FILE *out)
     fprintf(out, "queue-jobs-per-user = %llu\n", (unsigned long long)config->queue_jobs_per_user);
     fprintf(out, "queue-bytes = %llu bytes\n", (unsigned long long)config->queue_bytes);
     fprintf(out, "queue-bytes-per-user = %llu bytes\n", (unsigned long long)config->queue_bytes_per_user);
+    fprintf(out, "pch = %s\n", config->no_pch ? "off" : "auto");
+    fprintf(out, "pch-zygotes = %u\n", config->max_zygotes);
+    fprintf(out, "pch-bytes = %llu bytes\n", (unsigned long long)config->pch_bytes);
+    fprintf(out, "pch-idle-ms = %llu\n", (unsigned long long)config->zygote_idle_ms);
     fprintf(out, "spin-us = %llu\n", (unsigned long long)config->spin_us);
     if (config->host_threads)
         fprintf(out, "host-threads = %u\n", config->host_threads);

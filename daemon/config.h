@@ -35,7 +35,11 @@ struct config {
     uint64_t memory_bytes;
     uint64_t blob_bytes;
     uint64_t deadline_ms;
-    uint64_t remember_failures_ms;            /* 0: not at all */
+    uint64_t remember_failures_ms; /* 0: not at all */
+    bool no_pch;                   /* no precompiled headers */
+    unsigned max_zygotes;
+    uint64_t pch_bytes;
+    uint64_t zygote_idle_ms;
     uint64_t spin_us;                         /* how long the loop polls for the next request before it sleeps */
     unsigned host_threads;                    /* of the host device; 0: as many as it may use */
     uint64_t executor_idle_ms;                /* how long an executor without a client is kept */

@@ -216,6 +216,9 @@ static int start_parts(struct server *server, struct error *error)
         .queue = {.user = {config->queue_jobs_per_user, config->queue_bytes_per_user},
                   .all = {config->queue_jobs, config->queue_bytes}},
         .stats = &server->stats,
+        .max_zygotes = config->no_pch ? 0 : config->max_zygotes,
+        .pch_bytes = config->pch_bytes,
+        .zygote_idle_ms = config->zygote_idle_ms,
     };
     if (start_transforms(server, error) < 0)
         return -1;

@@ -1,10 +1,12 @@
 #include "daemon/base/child.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/require.h"
@@ -70,18 +72,33 @@ static void on_grace_over(uv_timer_t *timer)
     close_channel(child);
 }
 
-static void on_process_exit(uv_process_t *process, int64_t status, int signal)
+static void note_end(struct child *child, int status, int signal)
 {
-    struct child *child = process->data;
     child->reaped = true;
-    child->exit.status = (int)status;
+    child->exit.status = status;
     child->exit.signal = signal;
     child->exit.killed = child->killed;
-    uv_close((uv_handle_t *)&child->process, on_handle_closed);
     /* What it had sent before it died may still be in the socket; the channel closes at its end of file. */
     uv_update_time(child->deadline.loop);
     uv_timer_start(&child->deadline, on_grace_over, GRACE_MS, 0);
     close_timer_if_last(child);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signal)
+{
+    struct child *child = process->data;
+    uv_close((uv_handle_t *)&child->process, on_handle_closed);
+    note_end(child, (int)status, signal);
+}
+
+static void kill_process(struct child *child)
+{
+    if (!child->foster)
+        uv_process_kill(&child->process, SIGKILL);
+    else if (child->pidfd >= 0)
+        syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
+    else
+        child->kill_due = true;
 }
 
 /* ---- stderr ---- */
@@ -128,7 +145,7 @@ static void on_end(struct channel *channel, const struct error *reason)
     if (reason->code != STATUS_OK && reason->code != STATUS_DISCONNECTED && child->text_size == 0)
         child->text_size = (size_t)snprintf(child->text, sizeof child->text, "%s", reason->text);
     if (!child->reaped && !(child->released && reason->code == STATUS_OK))
-        uv_process_kill(&child->process, SIGKILL);
+        kill_process(child);
     close_channel(child);
 }
 
@@ -157,14 +174,13 @@ static int spawn(struct child *child, uv_loop_t *loop, const char *path, char **
     return uv_spawn(loop, &child->process, &options);
 }
 
-int child_start(struct child *child, uv_loop_t *loop, const char *path, char **argv, size_t in_limit,
-                const struct child_events *events, void *owner, struct error *error)
+/* Everything but the process. Returns the other end of the channel. */
+static int open_channel(struct child *child, uv_loop_t *loop, size_t in_limit, const char *what, struct error *error)
 {
     int pair[2];
-    *child = (struct child){.events = events, .owner = owner};
     child->exit.complaint = child->text;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return error_set_errno(error, STATUS_SYSTEM, errno, "making a socket pair for %s", path);
+        return error_set_errno(error, STATUS_SYSTEM, errno, "making a socket pair for %s", what);
     if (channel_start(&child->channel, loop, pair[0], in_limit, OUT_LIMIT, &channel_events, child, error) < 0) {
         close(pair[0]);
         close(pair[1]);
@@ -174,10 +190,20 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
     uv_pipe_init(loop, &child->complaints, 0);
     uv_timer_init(loop, &child->deadline);
     child->process.data = child->complaints.data = child->deadline.data = child;
-    child->open_handles = 4;
+    child->open_handles = 3;
+    return pair[1];
+}
 
-    int status = spawn(child, loop, path, argv, pair[1]);
-    close(pair[1]);
+int child_start(struct child *child, uv_loop_t *loop, const char *path, char **argv, size_t in_limit,
+                const struct child_events *events, void *owner, struct error *error)
+{
+    *child = (struct child){.events = events, .owner = owner, .pidfd = -1};
+    int remote = open_channel(child, loop, in_limit, path, error);
+    if (remote < 0)
+        return -1;
+    child->open_handles++; /* the process */
+    int status = spawn(child, loop, path, argv, remote);
+    close(remote);
     if (status < 0) {
         /* There is no process to report on, but the handles still need their close callbacks: the exit is reported
          * like any other, from the loop, so that the owner has one path for both. */
@@ -191,6 +217,47 @@ int child_start(struct child *child, uv_loop_t *loop, const char *path, char **a
     }
     uv_read_start((uv_stream_t *)&child->complaints, on_room, on_complaint);
     return 0;
+}
+
+int child_expect(struct child *child, uv_loop_t *loop, size_t in_limit, const struct child_events *events, void *owner,
+                 int ret_remote[2], struct error *error)
+{
+    int complaints[2];
+    *child = (struct child){.events = events, .owner = owner, .foster = true, .pidfd = -1};
+    if (pipe2(complaints, O_CLOEXEC) < 0)
+        return error_set_errno(error, STATUS_SYSTEM, errno, "making a pipe for a forked process");
+    int remote = open_channel(child, loop, in_limit, "a forked process", error);
+    if (remote < 0) {
+        close(complaints[0]);
+        close(complaints[1]);
+        return -1;
+    }
+    /* A fresh pipe is one that libuv takes. */
+    require(uv_pipe_open(&child->complaints, complaints[0]) == 0);
+    uv_read_start((uv_stream_t *)&child->complaints, on_room, on_complaint);
+    ret_remote[0] = remote;
+    ret_remote[1] = complaints[1];
+    return 0;
+}
+
+void child_found(struct child *child, pid_t pid, int pidfd)
+{
+    require(child->foster && child->pidfd < 0 && !child->reaped);
+    child->process.pid = pid;
+    child->pidfd = pidfd;
+    if (child->kill_due)
+        kill_process(child);
+}
+
+void child_ended(struct child *child, int status, int signal, const char *why)
+{
+    require(child->foster && !child->reaped);
+    if (child->pidfd >= 0)
+        close(child->pidfd);
+    child->pidfd = -1;
+    if (why && child->text_size == 0)
+        child->text_size = (size_t)snprintf(child->text, sizeof child->text, "%s", why);
+    note_end(child, status, signal);
 }
 
 void child_send(struct child *child, const char *bytes, size_t size, const int *fds, size_t n_fds)
@@ -238,7 +305,7 @@ void child_kill(struct child *child)
     if (child->reaped)
         return;
     child->killed = true;
-    uv_process_kill(&child->process, SIGKILL);
+    kill_process(child);
 }
 
 void child_release(struct child *child, uint64_t ms)

@@ -5,6 +5,9 @@
  *   child_start ──► on_frame … ──► on_exit      (once, when the process is reaped and its output read)
  *                     ▲    ├── child_kill        (asks; on_exit still comes)
  *                     │    └── child_release     (lets it end by itself; on_exit still comes)
+ *
+ * A process that another one forks is a child, too: child_expect takes the place of child_start, child_found tells of
+ * the process, child_ended of its end.
  */
 #ifndef DAEMON_BASE_CHILD_H
 #define DAEMON_BASE_CHILD_H
@@ -47,6 +50,9 @@ struct child {
     bool killed;
     bool released;
     bool channel_open;
+    bool foster;   /* another process's child: child_expect */
+    int pidfd;     /* of a foster child that was found, until it has ended; else -1 */
+    bool kill_due; /* asked for before a foster child was found */
     struct child_exit exit;
     const struct child_events *events;
     void *owner;
@@ -57,6 +63,16 @@ struct child {
  * descriptor 3, and /dev/null as stdin and stdout. -1 with SYSTEM, and then nothing is called back. */
 int child_start(struct child *child, uv_loop_t *loop, const char *path, char **argv, size_t in_limit,
                 const struct child_events *events, void *owner, struct error *error);
+
+/* The same for a process that another one is about to fork: ret_remote gets its end of the channel and its stderr,
+ * which the caller passes on and closes. child_ended must follow, with or without child_found. */
+int child_expect(struct child *child, uv_loop_t *loop, size_t in_limit, const struct child_events *events, void *owner,
+                 int ret_remote[2], struct error *error);
+/* It is there. The pidfd is taken over. */
+void child_found(struct child *child, pid_t pid, int pidfd);
+/* It is reaped by its parent; or was never there, and then `why` takes the place of its stderr. NULL: nothing to add.
+ */
+void child_ended(struct child *child, int status, int signal, const char *why);
 
 /* Send a frame. The descriptors that travel with it are duplicated. */
 void child_send(struct child *child, const char *bytes, size_t size, const int *fds, size_t n_fds);

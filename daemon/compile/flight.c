@@ -277,6 +277,8 @@ static int submit(struct flight *flight, struct pool *pool, struct error *error)
 {
     struct list *first = flight->passengers.next;
     flight->job.build = flight->plan->build;
+    plan_find_prefix(flight->plan);
+    flight->job.prefix = flight->plan->prefix.lines.at && !flight->brief ? &flight->plan->prefix : NULL;
     flight->job.deadline_ms = flight->plan->request.deadline_ms;
     flight->job.done = on_compiled;
     flight->job.owner = container_of(first, struct passenger, link)->owner;

@@ -1,8 +1,10 @@
 #include "daemon/compile/plan.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "preamble/preamble.h"
 #include "proto/envelope.h"
 
 static int no_memory(struct error *error)
@@ -194,6 +196,92 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
                          LIMIT_HEADER_BYTES);
     *ret_texts = texts;
     return 0;
+}
+
+/* ---- the prefix ---- */
+
+/* Arguments that decide about code behind the front end: one header serves all of their values. */
+static bool is_back_end(struct text arg)
+{
+    static const char *const names[] = {"--maxrregcount=", "--ptxas-options="};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(arg.at, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* What a debugger reads of a header is not compared when a zygote proves itself. */
+static bool is_debugged(const struct resolved *resolved)
+{
+    for (size_t i = 0; i < resolved->n_job_args; i++)
+        if (strcmp(resolved->job_args[i].at, "-G") == 0 || strcmp(resolved->job_args[i].at, "-lineinfo") == 0)
+            return true;
+    return false;
+}
+
+static bool is_module(struct text name)
+{
+    const struct preamble_module *modules = preamble_modules();
+    for (size_t i = 0; i < preamble_count; i++)
+        if (name.size == strlen(modules[i].include) + 2 && memcmp(name.at + 1, modules[i].include, name.size - 2) == 0)
+            return true;
+    return false;
+}
+
+/* The lines, one after the other. Absent if they are the preamble's alone: that compiles faster than a header loads. */
+static struct text write_lines(struct plan *plan)
+{
+    static const char include[] = "#include ";
+    struct prefix prefix;
+    struct text name;
+    size_t size = 1;
+    bool worth = false;
+    for (prefix_begin(&prefix, plan->resolved.program); prefix_next(&prefix, &name);) {
+        size += sizeof include + name.size;
+        worth |= !is_module(name);
+    }
+    char *lines = worth ? msgpack_zone_malloc(&plan->zone, size) : NULL, *at = lines;
+    if (!lines)
+        return (struct text){NULL, 0};
+    for (prefix_begin(&prefix, plan->resolved.program); prefix_next(&prefix, &name);) {
+        memcpy(at, include, sizeof include - 1);
+        at += sizeof include - 1;
+        memcpy(at, name.at, name.size);
+        at += name.size;
+        *at++ = '\n';
+    }
+    *at = '\0';
+    return (struct text){lines, (size_t)(at - lines)};
+}
+
+static void hash_text(crypto_generichash_state *state, struct text text)
+{
+    crypto_generichash_update(state, (const uint8_t *)&text.size, sizeof text.size);
+    crypto_generichash_update(state, (const uint8_t *)text.at, text.size);
+}
+
+void plan_find_prefix(struct plan *plan)
+{
+    const struct fusion *fusion = plan->request.fusion;
+    const struct resolved *resolved = &plan->resolved;
+    crypto_generichash_state state;
+    plan->prefix = (struct job_prefix){0};
+    if (plan->compiler == COMPILER_HOST || is_debugged(resolved))
+        return;
+    plan->prefix.lines = write_lines(plan);
+    if (!plan->prefix.lines.at)
+        return;
+    crypto_generichash_init(&state, NULL, 0, DIGEST_SIZE);
+    crypto_generichash_update(&state, plan->build, DIGEST_SIZE);
+    hash_text(&state, plan->prefix.lines);
+    for (size_t i = 0; i < resolved->n_job_args; i++)
+        if (!is_back_end(resolved->job_args[i]))
+            hash_text(&state, resolved->job_args[i]);
+    for (size_t i = 0; i < fusion->n_headers; i++) {
+        hash_text(&state, fusion->headers[i].name);
+        crypto_generichash_update(&state, plan->header_digests[i], DIGEST_SIZE);
+    }
+    crypto_generichash_final(&state, plan->prefix.digest, DIGEST_SIZE);
 }
 
 int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out)

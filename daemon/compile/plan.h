@@ -6,6 +6,7 @@
 #define DAEMON_COMPILE_PLAN_H
 
 #include "daemon/blob_store.h"
+#include "daemon/compile/prefix.h"
 #include "daemon/resolve/resolve.h"
 #include "proto/message.h"
 
@@ -24,7 +25,8 @@ struct plan {
     struct compiler_facts facts;       /* that it was settled with; its transforms are those below */
     const struct key_part *transforms; /* of those facts */
     size_t n_transforms;
-    bool transformed; /* the program is not what the client's code makes */
+    bool transformed;         /* the program is not what the client's code makes */
+    struct job_prefix prefix; /* once plan_find_prefix() has looked */
 };
 
 /* Decode the packed params of a compile request: only `request` and `compiler` are meant yet. -1 with the first thing
@@ -47,6 +49,9 @@ void plan_destroy(struct plan *plan);
  * does not hold: -1 with UNKNOWN_BLOB, and *ret_missing (in the plan's zone) lists them. */
 int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct bytes **ret_texts,
                          struct header_digest **ret_missing, size_t *ret_n_missing, struct error *error);
+
+/* What a precompiled header can be made of; none when memory ran out. */
+void plan_find_prefix(struct plan *plan);
 
 /* Append the packed worker_job frame. brief: with short diagnostics. -1 when memory ran out. */
 int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out);

@@ -8,6 +8,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/require.h"
 #include "daemon/compile/worker.h"
+#include "daemon/compile/zygotes.h"
+#include "daemon/compiler/worker.h"
 
 /* A worker without a job for this long is let go; the next one costs a fraction of a second. */
 #define IDLE_MS 60000
@@ -41,6 +43,7 @@ struct pool {
     struct budget_member share;                  /* a place for each worker */
     size_t told_workers, told_busy, told_queued; /* its part of the gauges */
     struct worker *probe;                        /* not one of the workers */
+    struct zygotes *zygotes;                     /* NULL: none of this compiler, or closed */
 
     bool has_facts;
     struct compiler_facts facts;
@@ -107,13 +110,19 @@ static size_t make_argv(const struct pool *pool, bool probe, char **ret)
     return n;
 }
 
+static size_t count_busy(const struct pool *pool)
+{
+    size_t busy = 0;
+    for (const struct list *link = pool->workers.next; link != &pool->workers; link = link->next)
+        busy += container_of(link, struct worker, link)->state == WORKER_BUSY;
+    return busy;
+}
+
 /* The gauges are the sums over all pools. */
 static void update_gauges(struct pool *pool)
 {
     struct stats_reply *stats = pool->options.stats;
-    size_t busy = 0;
-    for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next)
-        busy += container_of(link, struct worker, link)->state == WORKER_BUSY;
+    size_t busy = count_busy(pool);
     stats->workers += pool->n_workers - pool->told_workers;
     stats->workers_busy += busy - pool->told_busy;
     stats->queue_depth += pool->queue.n - pool->told_queued;
@@ -166,6 +175,7 @@ static void give_job(struct pool *pool, struct worker *worker)
     struct pool_job *job = container_of(queue_pop(&pool->queue), struct pool_job, place);
     job->queue_ns += uv_hrtime() - job->queued_ns;
     job->attempts++;
+    job->forked |= worker->forked;
     worker_give(worker, job->frame.data, job->frame.size, deadline_of(pool, job), job);
 }
 
@@ -178,6 +188,24 @@ static bool is_current(const struct pool *pool, const struct pool_job *job)
 static bool may_retry(const struct pool *pool, const struct pool_job *job, enum cause cause)
 {
     return verdict_allows_retry(cause) && job->attempts < MAX_ATTEMPTS && is_current(pool, job);
+}
+
+/* A zygote's child whose compiler did not use the header. */
+static bool is_refusal(const struct worker *worker, const struct worker_end *end)
+{
+    return worker->forked && !end->timed_out && !end->exit->signal && end->exit->status == WORKER_EXIT_NO_PCH;
+}
+
+/* That is nobody's fault: an ordinary worker compiles the job. */
+static bool compile_without(struct pool *pool, struct pool_job *job)
+{
+    struct error error;
+    if (pool->closing || !is_current(pool, job))
+        return false;
+    pool->options.stats->pch_refused_total++;
+    zygotes_refused(pool->zygotes, job->prefix);
+    job->attempts--;
+    return enqueue(pool, job, &error) == 0;
 }
 
 /* The worker is gone with a job in its hands. */
@@ -324,6 +352,8 @@ static void compiler_changed(struct pool *pool)
             worker_stop(worker);
     }
     pool->has_facts = false;
+    if (pool->zygotes)
+        zygotes_drop(pool->zygotes);
     fail_queue(pool, STATUS_COMPILER_UNAVAILABLE, REPLACED);
     /* A probe that has told and not ended yet told of the old one. */
     if (pool->probe)
@@ -350,6 +380,16 @@ static int on_worker_ready(struct worker *worker, const struct worker_ready *rea
     return 0;
 }
 
+/* Others like it may come: they may be compiled from a precompiled header. */
+static void offer_zygote(struct pool *pool, const struct pool_job *job)
+{
+    char *argv[MAX_ARGS];
+    if (!pool->zygotes || !job->prefix || !is_current(pool, job) || !zygotes_trust(&pool->facts))
+        return;
+    make_argv(pool, false, argv);
+    zygotes_compiled(pool->zygotes, job->prefix, &job->frame, argv, pool->identity);
+}
+
 static void on_worker_result(struct worker *worker, const struct worker_result *result, uint64_t compile_ns)
 {
     struct pool *pool = worker->pool;
@@ -357,10 +397,14 @@ static void on_worker_result(struct worker *worker, const struct worker_result *
     struct pool_job *job = worker->job;
     worker->job = NULL;
     /* First, because the job's owner may submit the next one, which this worker may get. */
-    if (worker->outdated || worker->jobs_done >= JOBS_PER_WORKER || budget_is_needed(&pool->share))
+    if (worker->forked)
+        pool->options.stats->pch_hits_total++;
+    else if (worker->outdated || worker->jobs_done >= JOBS_PER_WORKER || budget_is_needed(&pool->share))
         worker_stop(worker);
     else
         worker_retire_after(worker, IDLE_MS);
+    if (!worker->forked && result->result == 0)
+        offer_zygote(pool, job);
     finish_job(job, &outcome);
     advance(pool);
 }
@@ -393,10 +437,11 @@ static void on_worker_gone(struct worker *worker, const struct worker_end *end)
     struct pool *pool = worker->pool;
     struct pool_job *job = worker->job;
     uint64_t compile_ns = job ? uv_hrtime() - worker->started_ns : 0;
+    bool no_pch = is_refusal(worker, end);
 
     list_remove(&worker->link);
     pool->n_workers--;
-    if (!end->on_purpose && !pool->closing) {
+    if (!end->on_purpose && !pool->closing && !no_pch) {
         if (end->timed_out)
             pool->options.stats->worker_timeouts_total++;
         else
@@ -409,10 +454,12 @@ static void on_worker_gone(struct worker *worker, const struct worker_end *end)
         if (!pool->closing && !end->on_purpose)
             back_off(pool, end->text);
     }
-    if (job)
+    if (job && !(no_pch && compile_without(pool, job)))
         settle_job(pool, job, end, compile_ns);
+    bool lent = worker->lent;
     free(worker);
-    budget_give(&pool->share);
+    if (!lent)
+        budget_give(&pool->share);
     advance(pool);
     finish_if_closed(pool);
 }
@@ -440,15 +487,59 @@ static int start_worker(struct pool *pool)
     return 0;
 }
 
+/* As many programs are compiled at a time as the pool has places. A forked worker takes the place of one that is idle,
+ * which then has to wait. */
+static bool has_place(const struct pool *pool)
+{
+    return count_busy(pool) + pool->n_starting < pool->share.held;
+}
+
+static struct worker *idle_worker(const struct pool *pool)
+{
+    if (!has_place(pool))
+        return NULL;
+    for (struct list *link = pool->workers.next; link != &pool->workers; link = link->next) {
+        struct worker *worker = container_of(link, struct worker, link);
+        if (worker->state == WORKER_IDLE && !worker->child.killed)
+            return worker;
+    }
+    return NULL;
+}
+
+/* A worker that begins from a precompiled header, for the job whose turn it is; NULL: it gets an ordinary one. A job is
+ * tried that way once. */
+static struct worker *fork_worker(struct pool *pool)
+{
+    const struct queue_place *place = queue_next(&pool->queue);
+    const struct pool_job *job = container_of(place, const struct pool_job, place);
+    struct error error;
+    int remote[2];
+    if (!pool->zygotes || !job->prefix || job->forked || !zygotes_have(pool->zygotes, job->prefix))
+        return NULL;
+    bool lent = has_place(pool);
+    if (!lent && !budget_take(&pool->share))
+        return NULL;
+    struct worker *worker = malloc(sizeof *worker);
+    if (!worker || worker_expect(worker, pool->loop, &worker_events, pool, remote, &error) < 0) {
+        free(worker);
+        if (!lent)
+            budget_give(&pool->share);
+        return NULL;
+    }
+    worker->lent = lent;
+    zygotes_fork(pool->zygotes, job->prefix, &worker->child, remote);
+    list_push(&pool->workers, &worker->link);
+    pool->n_workers++;
+    return worker;
+}
+
 /* Bring jobs and workers together: the one place that decides. */
 static void advance(struct pool *pool)
 {
     if (!pool->closing && pool->has_facts) {
-        for (struct list *link = pool->workers.next; link != &pool->workers && pool->queue.n; link = link->next) {
-            struct worker *worker = container_of(link, struct worker, link);
-            if (worker->state == WORKER_IDLE && !worker->child.killed)
-                give_job(pool, worker);
-        }
+        struct worker *worker;
+        while (pool->queue.n && ((worker = fork_worker(pool)) || (worker = idle_worker(pool))))
+            give_job(pool, worker);
         while (pool->queue.n > pool->n_starting && !pool->backing_off && budget_take(&pool->share)) {
             if (start_worker(pool) < 0) {
                 budget_give(&pool->share);
@@ -473,9 +564,9 @@ static bool let_go(struct budget_member *share)
     struct pool *pool = container_of(share, struct pool, share);
     for (struct list *link = pool->workers.next; link != &pool->workers && pool->queue.n == 0; link = link->next) {
         struct worker *worker = container_of(link, struct worker, link);
-        if (worker->child.killed)
+        if (worker->child.killed && !worker->lent)
             return true; /* one is on its way out already */
-        if (worker->state == WORKER_IDLE) {
+        if (worker->state == WORKER_IDLE && !worker->child.killed && has_place(pool)) {
             worker_stop(worker);
             return true;
         }
@@ -499,6 +590,13 @@ int pool_create(uv_loop_t *loop, const struct pool_options *options, void (*on_f
     budget_join(options->budget, &pool->share);
     list_init(&pool->workers);
     queue_init(&pool->queue);
+    struct zygotes_options zygotes = {options->work_dir, options->max_zygotes, options->pch_bytes,
+                                      options->zygote_idle_ms, options->stats};
+    if (options->kind != COMPILER_HOST && options->work_dir &&
+        zygotes_create(loop, &zygotes, &pool->zygotes, error) < 0) {
+        free(pool);
+        return -1;
+    }
     uv_timer_init(loop, &pool->backoff);
     pool->backoff.data = pool;
     pool->dormant = options->on_demand;
@@ -561,6 +659,7 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error)
     }
     job->queue_ns = 0;
     job->attempts = 0;
+    job->forked = false;
     if (enqueue(pool, job, error) < 0)
         return -1;
     advance(pool);
@@ -594,8 +693,16 @@ static void on_backoff_closed(uv_handle_t *handle)
 
 static void finish_if_closed(struct pool *pool)
 {
-    if (pool->closing && pool->n_workers == 0 && !pool->probe && !uv_is_closing((uv_handle_t *)&pool->backoff))
+    if (pool->closing && pool->n_workers == 0 && !pool->probe && !pool->zygotes &&
+        !uv_is_closing((uv_handle_t *)&pool->backoff))
         uv_close((uv_handle_t *)&pool->backoff, on_backoff_closed);
+}
+
+static void on_zygotes_closed(void *owner)
+{
+    struct pool *pool = owner;
+    pool->zygotes = NULL;
+    finish_if_closed(pool);
 }
 
 void pool_close(struct pool *pool, void (*on_closed)(void *owner))
@@ -608,5 +715,7 @@ void pool_close(struct pool *pool, void (*on_closed)(void *owner))
         worker_stop(container_of(link, struct worker, link));
     if (pool->probe)
         worker_stop(pool->probe);
+    if (pool->zygotes)
+        zygotes_close(pool->zygotes, on_zygotes_closed, pool);
     finish_if_closed(pool);
 }

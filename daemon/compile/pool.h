@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "daemon/compile/budget.h"
+#include "daemon/compile/prefix.h"
 #include "daemon/compile/queue.h"
 #include "daemon/compile/verdict.h"
 #include "daemon/resolve/resolve.h"
@@ -33,6 +34,9 @@ struct pool_options {
     struct queue_limits queue;   /* what may wait; one more is BUSY */
     bool on_demand;              /* the probe waits for pool_want() */
     struct stats_reply *stats;   /* counters of workers and queue; pools add to them */
+    unsigned max_zygotes;        /* processes that hold precompiled headers; 0: none are used */
+    uint64_t pch_bytes;          /* of these headers */
+    uint64_t zygote_idle_ms;     /* how long one is kept that nobody needs */
 };
 
 /* What became of a job. Exactly one of result and error is meant: result is NULL when error.code is set. */
@@ -49,12 +53,14 @@ struct pool_outcome {
 struct pool_job {
     struct queue_place place;
     struct queue_owner owner;
-    msgpack_sbuffer frame; /* the packed worker_job; the job's owner destroys it */
-    const uint8_t *build;  /* of the facts that the job was made with; only that compiler may compile it */
-    uint64_t deadline_ms;  /* 0: the pool's */
+    msgpack_sbuffer frame;           /* the packed worker_job; the job's owner destroys it */
+    const struct job_prefix *prefix; /* with which it may be compiled from a precompiled header; NULL: it may not */
+    const uint8_t *build;            /* of the facts that the job was made with; only that compiler may compile it */
+    uint64_t deadline_ms;            /* 0: the pool's */
     uint64_t queued_ns;
     uint64_t queue_ns;
     unsigned attempts;
+    bool forked; /* a zygote's child has had it */
     /* Called exactly once after a successful pool_submit, later, on the loop, unless the job is withdrawn. */
     void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
 };

@@ -10,11 +10,19 @@
 
 #include <stdbool.h>
 
+#include "kernels_db/kernel_key.h"
 #include "proto/message.h"
 
 /* What assembled programs begin with whose code is not wrapped. As the first line it says what the compiler knows, and
  * it keeps a compiler from making a precompiled header; so it is no part of a prefix, and may be left out. */
 #define PREFIX_LINE_ONE "#line 1 \"fusion.cu\"\n"
+
+/* A job's prefix, with all that must be the same for two jobs to share a header. */
+struct job_prefix {
+    struct text lines;           /* its #include lines, without what stands between them; absent: it has none, or none
+                                    that is worth a header */
+    uint8_t digest[DIGEST_SIZE]; /* of the lines, headers, arguments and compiler */
+};
 
 struct prefix {
     struct text program;

@@ -184,6 +184,18 @@ static unsigned next_level(const struct queue *queue)
     return urgent;
 }
 
+const struct queue_place *queue_next(const struct queue *queue)
+{
+    unsigned level = next_level(queue);
+    if (level == QUEUE_PRIORITIES)
+        return NULL;
+    const struct queue_user *user =
+        container_of(queue->levels[level].users.next, struct queue_user, levels[level].in_level);
+    const struct queue_client *client =
+        container_of(user->levels[level].clients.next, struct queue_client, lines[level].in_user);
+    return container_of(client->lines[level].places.next, struct queue_place, link);
+}
+
 struct queue_place *queue_pop(struct queue *queue)
 {
     unsigned level = next_level(queue);

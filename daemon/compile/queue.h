@@ -58,7 +58,9 @@ void queue_init(struct queue *queue);
 
 /* -1 when memory ran out; then the job does not wait. */
 int queue_push(struct queue *queue, struct queue_place *place, const struct queue_owner *owner);
-/* Whose turn it is, taken out; NULL when nobody waits. */
+/* Whose turn it is; NULL when nobody waits. */
+const struct queue_place *queue_next(const struct queue *queue);
+/* The same, taken out. */
 struct queue_place *queue_pop(struct queue *queue);
 /* Take out a job that waits. */
 void queue_remove(struct queue *queue, struct queue_place *place);

@@ -9,6 +9,8 @@
 
 /* From the start to worker_ready: loading NVRTC, its first compile, on a machine whose every core compiles. */
 #define START_DEADLINE_MS 60000
+/* A forked worker has nothing to do after its result. */
+#define END_MS 5000
 
 /* Kill a worker that did what it must not. */
 static void refuse(struct worker *worker, const char *why)
@@ -48,8 +50,12 @@ static void on_result(struct worker *worker, const uint8_t *frame, size_t size)
         refuse(worker, error.text);
     } else {
         child_disarm(&worker->child);
-        worker->state = WORKER_IDLE;
+        worker->state = worker->forked ? WORKER_ENDING : WORKER_IDLE;
         worker->jobs_done++;
+        if (worker->forked) {
+            worker->stopping = true;
+            child_release(&worker->child, END_MS);
+        }
         worker->events->on_result(worker, &result, compile_ns);
     }
     msgpack_zone_destroy(&zone);
@@ -111,6 +117,14 @@ int worker_start(struct worker *worker, uv_loop_t *loop, char **argv, const stru
         return -1;
     child_arm(&worker->child, START_DEADLINE_MS, on_start_deadline);
     return 0;
+}
+
+int worker_expect(struct worker *worker, uv_loop_t *loop, const struct worker_events *events, void *pool,
+                  int ret_remote[2], struct error *error)
+{
+    *worker = (struct worker){.state = WORKER_IDLE, .forked = true, .events = events, .pool = pool};
+    list_init(&worker->link);
+    return child_expect(&worker->child, loop, LIMIT_FRAME_WORKER, &child_events, worker, ret_remote, error);
 }
 
 void worker_give(struct worker *worker, const char *frame, size_t size, uint64_t deadline_ms, void *job)

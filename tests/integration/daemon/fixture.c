@@ -100,7 +100,7 @@ static void look(struct base_line *ret)
     ret->workers = stats.workers;
     ret->pid = (pid_t)stats.pid;
     ret->connections = stats.connections - 1; /* ours */
-    uint64_t known = stats.workers + stats.executors;
+    uint64_t known = stats.workers + stats.executors + stats.zygotes;
     ret->children = process_children(ret->daemon->pid, children, 64) - known;
     ret->descriptors = process_descriptors(ret->daemon->pid) - FDS_PER_CHILD * known;
 }

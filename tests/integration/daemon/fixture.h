@@ -36,7 +36,7 @@ int some_descriptor(void);
 struct base_line {
     const struct daemon_process *daemon;
     pid_t pid;
-    size_t descriptors; /* without those of workers and executors */
+    size_t descriptors; /* without those of workers, executors and zygotes */
     size_t children;    /* that are neither: probes, what is not reaped */
     uint64_t workers;
     uint64_t connections;
