@@ -1,6 +1,7 @@
 #include "client/fusionctl/find.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/error.h"
@@ -28,10 +29,22 @@ static int find_key(struct fusiond_connection *connection, const char *prefix, c
     return error_export(result, &error, ret_error);
 }
 
+/* "/fusiond-<64 digits>.cu", as a line table calls the code of a kernel. */
+static bool read_source_name(const char *name, char ret[KEY_HEX])
+{
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    char end[4] = "";
+    char *digits = ret;
+    return sscanf(base, "fusiond-%64[0-9a-f].%3s", digits, end) == 2 && strcmp(end, "cu") == 0;
+}
+
 int find_kernel(struct fusiond_connection *connection, const char *prefix, unsigned parts, struct fusiond_kernel **ret,
                 struct fusiond_error *ret_error)
 {
-    char lower[KEY_HEX] = "", key[KEY_HEX];
+    char lower[KEY_HEX] = "", key[KEY_HEX], named[KEY_HEX];
+    if (read_source_name(prefix, named))
+        prefix = named;
     size_t size = strlen(prefix);
     struct error error;
     for (size_t i = 0; i < size; i++) {

@@ -120,7 +120,7 @@ const struct verb verb_get = {
     .name = "get",
     .summary = "write a kernel's image, PTX, source or log",
     .help = "usage: fusionctl get KEY [--cubin | --ptx | --source | --log] [-o FILE]\n\n"
-            "KEY is a kernel's key or the beginning of one.\n\n"
+            "KEY is a kernel's key or the beginning of one, or what a line table calls its code (/fusiond-KEY.cu).\n\n"
             "      --cubin           the image (default)\n"
             "      --ptx             the PTX\n"
             "      --source          the code that the client sent\n"

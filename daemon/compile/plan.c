@@ -1,9 +1,11 @@
 #include "daemon/compile/plan.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/compile/prefix.h"
 #include "preamble/preamble.h"
 #include "proto/envelope.h"
 
@@ -284,6 +286,46 @@ void plan_find_prefix(struct plan *plan)
     crypto_generichash_final(&state, plan->prefix.digest, DIGEST_SIZE);
 }
 
+/* ---- the name ---- */
+
+/* A line table says where the lines are from. The name has the key in it, so that the daemon can be asked for the file
+ * by it; it cannot be in what is hashed for the key, and follows from it. The C++ compiler's stages look into files. */
+static bool has_line_table(const struct plan *plan)
+{
+    const struct compile_options *compile = plan->request.fusion->compile;
+    return compile && (compile->line_info || compile->debug) && plan->resolved.image_kind != IMAGE_KIND_SHARED_OBJECT;
+}
+
+/* The program with its name in front of the client's code, to be freed; NULL when memory ran out. A transformed program
+ * may have lost the line that says where the code begins; it then stays as it is. */
+static char *name_code(struct text program, const char *name, size_t *ret_size)
+{
+    char line[PLAN_SOURCE_NAME + sizeof "#line 1 \"\"\n"];
+    size_t size = (size_t)snprintf(line, sizeof line, "#line 1 \"%s\"\n", name);
+    const char *there = memmem(program.at, program.size, PREFIX_LINE_ONE, sizeof PREFIX_LINE_ONE - 1);
+    size_t before = there ? (size_t)(there - program.at) : program.size;
+    size_t after = there ? before + sizeof PREFIX_LINE_ONE - 1 : program.size;
+    char *named = malloc(program.size + size + 1);
+    if (!named)
+        return NULL;
+    memcpy(named, program.at, before);
+    if (there) {
+        memcpy(named + before, line, size);
+        before += size;
+    }
+    memcpy(named + before, program.at + after, program.size - after);
+    *ret_size = before + program.size - after;
+    named[*ret_size] = '\0';
+    return named;
+}
+
+void plan_source_name(const uint8_t key[KEY_SIZE], char ret[PLAN_SOURCE_NAME])
+{
+    char hex[KEY_HEX];
+    key_to_hex(key, hex);
+    snprintf(ret, PLAN_SOURCE_NAME, "fusiond-%s.cu", hex);
+}
+
 int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out)
 {
     const struct fusion *fusion = plan->request.fusion;
@@ -303,7 +345,14 @@ int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bo
         .image_kind = plan->resolved.image_kind,
         .brief = brief,
     };
-    int status = envelope_write_message(out, &worker_job_type, &job);
+    char name[PLAN_SOURCE_NAME], *named = NULL;
+    if (has_line_table(plan)) {
+        plan_source_name(plan->key, name);
+        job.source_name = text_of(name);
+        job.program.at = named = name_code(job.program, name, &job.program.size);
+    }
+    int status = job.program.at ? envelope_write_message(out, &worker_job_type, &job) : -1;
+    free(named);
     free(headers);
     return status;
 }

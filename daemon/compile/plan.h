@@ -53,6 +53,10 @@ int plan_collect_headers(struct plan *plan, struct blob_store *blobs, struct byt
 /* What a precompiled header can be made of; none when memory ran out. */
 void plan_find_prefix(struct plan *plan);
 
+/* What a line table calls the code of a kernel: "fusiond-<64 digits>.cu". */
+#define PLAN_SOURCE_NAME (sizeof "fusiond-.cu" + KEY_HEX)
+void plan_source_name(const uint8_t key[KEY_SIZE], char ret[PLAN_SOURCE_NAME]);
+
 /* Append the packed worker_job frame. brief: with short diagnostics. -1 when memory ran out. */
 int plan_write_job(const struct plan *plan, const struct bytes *header_texts, bool brief, msgpack_sbuffer *out);
 

@@ -43,6 +43,23 @@ void log_make_utf8(char *at, size_t size)
     }
 }
 
+size_t log_rename(char *at, size_t size, struct text name, const char *by)
+{
+    const char *rest = at, *end = at + size;
+    size_t by_size = strlen(by);
+    char *to = at;
+    for (const char *found; name.size >= by_size && name.size > 0 &&
+                            (found = memmem(rest, (size_t)(end - rest), name.at, name.size)) != NULL;) {
+        size_t before = (size_t)(found - rest);
+        memmove(to, rest, before);
+        memcpy(to + before, by, by_size);
+        to += before + by_size;
+        rest = found + name.size;
+    }
+    memmove(to, rest, (size_t)(end - rest));
+    return (size_t)(to - at) + (size_t)(end - rest);
+}
+
 size_t log_cut_size(struct text text, size_t limit)
 {
     if (text.size <= limit)

@@ -14,6 +14,9 @@ bool log_next_line(struct text *rest, struct text *ret_line);
 /* Replace, in place, bytes that are not UTF-8 by '?': quoted source text may hold anything. */
 void log_make_utf8(char *at, size_t size);
 
+/* Replace, in place, a name by another one that is not longer. Returns the new size. */
+size_t log_rename(char *at, size_t size, struct text name, const char *by);
+
 /* The largest size <= limit that does not end inside a character. */
 size_t log_cut_size(struct text text, size_t limit);
 

@@ -217,6 +217,10 @@ static int fetch_findings(struct compile *compile, struct error *error)
     struct worker_result *ret = compile->ret;
     struct text log;
     char *buffer = fetch_log(compile, &log);
+    if (buffer != NULL && compile->job->source_name.at != NULL) {
+        log.size = log_rename(buffer, log.size, compile->job->source_name, PROGRAM_NAME);
+        buffer[log.size] = '\0';
+    }
     ptxas_report(log, ret->entries, ret->n_entries);
     int failed = diagnostics_parse(log, compile->zone, &ret->diagnostics, &ret->n_diagnostics, error);
     if (failed == 0) {

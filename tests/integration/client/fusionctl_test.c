@@ -208,6 +208,11 @@ Test(fusionctl, a_kernel_is_shown_and_fetched_by_the_beginning_of_its_key)
     RUN(the_daemon, "get", key, "--source");
     expect_status(0);
     expect_out("__global__ void row_softmax");
+    char named[128];
+    snprintf(named, sizeof named, "/fusiond-%s.cu", key);
+    RUN(the_daemon, "get", named, "--source");
+    expect_status(0);
+    expect_out("__global__ void row_softmax");
     RUN(the_daemon, "get", prefix, "--log");
     expect_status(0);
     RUN(the_daemon, "get", "0123456789abcdef");

@@ -298,6 +298,48 @@ Test(kernels, B2_2_code_that_needs_the_suffix_is_an_unsupported_target)
     daemon_is_well();
 }
 
+/* The file that a line table names is one that the daemon can be asked for: its name holds the key. */
+static void expect_source_of(struct sample *sample, struct bytes image)
+{
+    static const char beginning[] = "fusiond-";
+    const char *at = memmem(image.at, image.size, beginning, sizeof beginning - 1);
+    struct kernel_get_request get = {.has_key = true, .with_code = true};
+    struct kernel_get_reply got;
+    char hex[KEY_HEX];
+    cr_assert_not_null(at, "no name in the line table");
+    snprintf(hex, sizeof hex, "%.64s", at + sizeof beginning - 1);
+    cr_assert(strncmp(at + sizeof beginning - 1 + 64, ".cu", 3) == 0 && key_from_hex(hex, get.key) == 0, "%s", hex);
+    cr_assert(wire_call(&wire, METHOD_KERNEL_GET, &get, &got, NULL) == 0);
+    cr_assert_str_eq(got.kernel->code.at, sample->fusion.code.at);
+}
+
+Test(kernels, B2_5_a_line_table_names_what_the_daemon_can_serve)
+{
+    struct sample sample;
+    struct compile_request *request = sample_kernel(&sample, 25);
+    request->with_image = true;
+    struct compile_reply reply = get_kernel(&wire, request);
+    cr_assert(memmem(reply.kernel->image.at, reply.kernel->image.size, "fusiond-", 8) == NULL);
+    sample.options.line_info = true;
+    reply = get_kernel(&wire, request);
+    expect_source_of(&sample, reply.kernel->image);
+    sample.options = (struct compile_options){.debug = true};
+    reply = get_kernel(&wire, request);
+    expect_source_of(&sample, reply.kernel->image);
+    sample.options = (struct compile_options){.line_info = true, .image = IMAGE_KIND_PTX};
+    reply = get_kernel(&wire, request);
+    expect_source_of(&sample, reply.kernel->image);
+
+    /* What the compiler finds is told of "fusion.cu". */
+    sample_code(&sample, "\n\nextern \"C\" __global__ void k() { oops; }\n", "k");
+    sample.options.line_info = true;
+    struct failure failure = fail_kernel(&wire, &sample.request, STATUS_COMPILE_FAILED, "fusion.cu:3: ");
+    cr_assert(text_is(failure.diagnostics[0].file, "fusion.cu") && failure.diagnostics[0].line == 3);
+    cr_assert(strstr(failure.log.at, "fusiond-") == NULL && strstr(failure.log.at, "fusion.cu(3)"), "%s",
+              failure.log.at);
+    daemon_is_well();
+}
+
 Test(kernels, B_a_large_image_is_a_sealed_memfd)
 {
     struct sample sample;

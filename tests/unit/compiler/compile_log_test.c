@@ -20,6 +20,26 @@ static void teardown(void)
 
 TestSuite(compile_log, .init = setup, .fini = teardown);
 
+static void expect_renamed(const char *before, const char *after)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s", before);
+    size_t size = log_rename(text, strlen(text), (struct text)TEXT_OF("long.cu"), "s.cu");
+    cr_expect(size == strlen(after) && memcmp(text, after, size) == 0, "%.*s", (int)size, text);
+}
+
+Test(compile_log, B2_5_names_are_put_back)
+{
+    expect_renamed("", "");
+    expect_renamed("none", "none");
+    expect_renamed("long.cu(3): in long.cu", "s.cu(3): in s.cu");
+    expect_renamed("long.culong.cu", "s.cus.cu");
+    expect_renamed("a long.c", "a long.c");
+    char text[] = "ab";
+    cr_expect_eq(log_rename(text, 2, (struct text)TEXT_OF("a"), "longer"), 2, "what does not fit stays");
+    cr_expect_str_eq(text, "ab");
+}
+
 Test(compile_log, lines)
 {
     struct text rest = TEXT_OF("one\n\nthree"), line;

@@ -104,6 +104,54 @@ Test(plan, the_job_has_program_headers_and_names)
     plan_destroy(plan);
 }
 
+static void expect_source_name(bool line_info, bool debug, bool structured)
+{
+    static struct compile_options options;
+    struct compiler_facts facts = wish_facts();
+    struct wish wish = {0};
+    struct error error;
+    struct plan *plan = wish_plan(&wish, &facts);
+    char name[PLAN_SOURCE_NAME], line[PLAN_SOURCE_NAME + 16], hex[KEY_HEX];
+    options = (struct compile_options){.line_info = line_info, .debug = debug};
+    plan->request.fusion->compile = &options;
+    plan->request.fusion->structured = structured;
+    cr_assert_eq(plan_settle(plan, &facts, &error), 0, "%s", error.text);
+    key_to_hex(plan->key, hex);
+    plan_source_name(plan->key, name);
+    cr_assert_not_null(strstr(name, hex));
+    snprintf(line, sizeof line, "#line 1 \"%s\"\n", name);
+
+    msgpack_sbuffer frame;
+    msgpack_zone *zone = msgpack_zone_new(4096);
+    struct worker_job job;
+    msgpack_sbuffer_init(&frame);
+    cr_assert_eq(plan_write_job(plan, NULL, false, &frame), 0);
+    cr_assert_eq(
+        envelope_read_message((const uint8_t *)frame.data + 4, frame.size - 4, &worker_job_type, zone, &job, &error), 0,
+        "%s", error.text);
+    const char *at = strstr(job.program.at, line);
+    cr_expect_eq(at != NULL, line_info || debug, "%s", job.program.at);
+    cr_expect_eq(job.source_name.at != NULL, line_info || debug);
+    if (at) {
+        const char *code = plan->resolved.program.at + plan->resolved.code_at;
+        cr_expect_str_eq(at + strlen(line), code);
+        cr_expect_eq(memcmp(job.program.at, plan->resolved.program.at, (size_t)(at - job.program.at)), 0);
+        cr_expect_eq(job.program.size, strlen(job.program.at));
+    }
+    msgpack_sbuffer_destroy(&frame);
+    msgpack_zone_free(zone);
+    plan_destroy(plan);
+}
+
+Test(plan, B2_5_a_line_table_names_the_kernel)
+{
+    for (int structured = 0; structured < 2; structured++) {
+        expect_source_name(false, false, structured);
+        expect_source_name(true, false, structured);
+        expect_source_name(false, true, structured);
+    }
+}
+
 Test(plan, missing_blobs_are_listed)
 {
     struct stats_reply stats = {0};
