@@ -39,7 +39,8 @@ void zygote_process_start(struct zygote_process *ret, const char *prefix, const 
     cr_assert(compiler_process_start(&ret->process, args) == 0);
     send_message(ret, &zygote_setup_type, &setup);
     send_message(ret, &worker_job_type, sample);
-    cr_assert(compiler_process_read(&ret->process, &zygote_ready_type, zone, ret_ready, &error) == 0, "%s", error.text);
+    if (compiler_process_read(&ret->process, &zygote_ready_type, zone, ret_ready, &error) < 0)
+        *ret_ready = (struct zygote_ready){.error = TEXT_OF("it has died before it was ready")};
 }
 
 static void send_descriptors(int channel, const msgpack_sbuffer *frame, const int *fds)
@@ -111,7 +112,7 @@ struct job_header heavy_header(msgpack_zone *zone)
     cr_assert(text != NULL);
     /* What the compiler computes itself takes it a while, and is not computed again from a precompiled header. */
     size_t used = (size_t)snprintf(text, ROOM,
-                                   "template <int n> constexpr int slow(int i) { return i < 2 ? i : "
+                                   "template <int n> __device__ constexpr int slow(int i) { return i < 2 ? i : "
                                    "slow<n>(i - 1) + slow<n>(i - 2); }\n");
     for (int i = 0; i < 8; i++)
         used += (size_t)snprintf(text + used, ROOM, "static_assert(slow<%d>(20) == 6765, \"\");\n", i);

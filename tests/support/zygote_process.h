@@ -11,8 +11,8 @@ struct zygote_process {
     uint64_t forks;
 };
 
-/* Start one and give it its setup; *ret_ready says what came of it. Skips the calling Criterion test where there is no
- * NVRTC that can. */
+/* Start one and give it its setup; *ret_ready says what came of it, in its error too when it died. Skips the calling
+ * Criterion test where there is no NVRTC that can. */
 void zygote_process_start(struct zygote_process *ret, const char *prefix, const struct worker_job *sample,
                           msgpack_zone *zone, struct zygote_ready *ret_ready);
 

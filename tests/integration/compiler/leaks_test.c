@@ -1,6 +1,9 @@
 /*
  * The leak suite against the sandbox alone: every job goes straight to the worker, with options that the daemon's own
  * list would refuse. No file may be read or written, and nothing may tell an existing file from a missing one.
+ *
+ * Built a second time with LEAKS_OF_ZYGOTE: then jobs go to the children of zygotes that are made with the same
+ * options, and to a worker only if there is no such zygote.
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -12,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/compiler_process.h"
+#include "daemon/compiler/worker.h"
+#include "tests/support/zygote_process.h"
 
 /* What the secret file holds, in places where each vector would show it. */
 #define MARKER "SECRET_MARKER_5b1f"
@@ -62,8 +66,15 @@ static void delete (int dir, const char *name)
     unlinkat(dir, name, 0);
 }
 
+#ifdef LEAKS_OF_ZYGOTE
+static struct zygote_process zygote;
+#endif
+
 static void teardown(void)
 {
+#ifdef LEAKS_OF_ZYGOTE
+    zygote_process_finish(&zygote);
+#endif
     compiler_process_finish(&worker);
     msgpack_zone_destroy(&zone);
     count_files(delete);
@@ -71,6 +82,63 @@ static void teardown(void)
 }
 
 TestSuite(leaks, .init = setup, .fini = teardown);
+
+#ifdef LEAKS_OF_ZYGOTE
+static struct zygote_ready zygote_ready;
+static char zygote_options[512];
+static struct job_header heavy;
+static unsigned n_forked; /* results of children */
+
+/* The one with these options, which may be no good. */
+static void get_zygote(const struct worker_job *job)
+{
+    char options[512] = "zygote";
+    for (size_t i = 0; i < job->n_args; i++)
+        strncat(options, job->args[i].at, sizeof options - strlen(options) - 1);
+    if (strcmp(options, zygote_options) == 0)
+        return;
+    zygote_process_finish(&zygote);
+    strcpy(zygote_options, options);
+    struct worker_job sample = *job;
+    sample.program = TEXT_OF(HEAVY_PREFIX "__global__ void k(int *p) { *p = 1; }\n");
+    zygote_process_start(&zygote, HEAVY_PREFIX, &sample, &zone, &zygote_ready);
+    cr_assert(zygote_ready.error.at == NULL || strstr(zygote_ready.error.at, MARKER) == NULL, "%s",
+              zygote_ready.error.at);
+}
+
+/* Compile in a child, if there is a zygote and the compiler takes its header. */
+static bool try_child(const struct worker_job *plain, struct worker_result *ret)
+{
+    static struct compiler_process child;
+    static char words[8192];
+    struct worker_job job = *plain;
+    struct error error;
+    pid_t pid;
+    if (heavy.bytes.at == NULL)
+        heavy = heavy_header(&zone);
+    job.headers = &heavy;
+    job.n_headers = 1;
+    get_zygote(&job);
+    if (zygote_ready.error.at != NULL)
+        return false;
+    size_t size = sizeof HEAVY_PREFIX + plain->program.size;
+    char *program = msgpack_zone_malloc(&zone, size);
+    cr_assert(program != NULL);
+    job.program = (struct text){program, (size_t)snprintf(program, size, HEAVY_PREFIX "%s", plain->program.at)};
+    /* The bytes of a result live as long as its child's reader: all are kept. */
+    zygote_process_fork(&zygote, &zone, &child, &pid);
+    bool done = compiler_process_compile(&child, &job, &zone, ret, &error) == 0;
+    compiler_process_words(&child, words, sizeof words);
+    cr_assert(strstr(words, MARKER) == NULL, "%s", words);
+    struct zygote_exited exited = zygote_process_exited(&zygote, &zone);
+    cr_assert(done ? exited.status == 0 && exited.signal == 0 : exited.signal || exited.status == WORKER_EXIT_NO_PCH,
+              "status %d, signal %d: %s", (int)exited.status, (int)exited.signal, words);
+    n_forked += done;
+    close(child.channel);
+    close(child.errors);
+    return done;
+}
+#endif
 
 /* false when the compiler gave up and took the worker with it. */
 static bool try_compile(const char *program, const char *const *extra, struct worker_result *ret, struct error *error)
@@ -80,6 +148,10 @@ static bool try_compile(const char *program, const char *const *extra, struct wo
     for (; extra != NULL && *extra != NULL; extra++)
         args[n++] = text_of(*extra);
     struct worker_job job = {.program = text_of(program), .args = args, .n_args = n, .image_kind = IMAGE_KIND_CUBIN};
+#ifdef LEAKS_OF_ZYGOTE
+    if (try_child(&job, ret))
+        return true;
+#endif
     return compiler_process_compile(&worker, &job, &zone, ret, error) == 0;
 }
 
@@ -292,3 +364,30 @@ Test(leaks, F28_row12_include_path)
     cr_assert(result.result == 6 && !holds(&result, MARKER), "%s", result.log.at);
     expect_like_missing("passwd", (const char *[]){"-I/etc", NULL});
 }
+
+#ifdef LEAKS_OF_ZYGOTE
+/* That the rows above are about children, and not about workers in their place. */
+Test(leaks, F28_it_is_children_that_are_tried)
+{
+    expect_like_missing(secret, NULL);
+    cr_assert(n_forked == 2, "%u: %s", n_forked, zygote_ready.error.at ? zygote_ready.error.at : "ready");
+    expect_like_missing(secret, (const char *[]){"--brief-diagnostics=true", NULL});
+    cr_assert(n_forked == 4);
+    cr_assert(!has_include(secret) && n_forked == 5);
+    expect_like_missing("secret", (const char *[]){"-I/tmp", NULL});
+    cr_assert(n_forked == 7);
+}
+
+/* Its own folder is all that a child can know of, and the names in it lead nowhere else. */
+Test(leaks, F28_by_way_of_its_own_folder)
+{
+    char path[256];
+    expect_like_missing("/nowhere", NULL); /* there is a zygote now */
+    snprintf(path, sizeof path, "%s/../../..%s", zygote.folder, secret);
+    expect_like_missing(path, NULL);
+    snprintf(path, sizeof path, "%s/tmp/../../..%s", zygote.folder, secret);
+    expect_like_missing(path, NULL);
+    snprintf(path, sizeof path, "%s", zygote.parent);
+    cr_assert(!has_include(path));
+}
+#endif

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/daemon/pump.h"
@@ -270,4 +272,104 @@ Test(child, one_that_is_let_go_and_breaks_the_protocol_is_killed)
     wait_for_exit();
     cr_assert_eq(exited.signal, SIGKILL);
     cr_assert_str_eq(complaint, "a frame of 4294967295 bytes is above the limit of 1024");
+}
+
+/* ---- children of other processes ---- */
+
+static int remote[2];
+
+static void expect_one(void)
+{
+    struct error error;
+    cr_assert_eq(child_expect(&child, loop, 1024, &events, NULL, remote, &error), 0, "%s", error.text);
+}
+
+/* What a zygote does. */
+static pid_t fork_one(const char *script)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(remote[0], 3);
+        dup2(remote[1], 2);
+        execl("/bin/sh", "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    close(remote[0]);
+    close(remote[1]);
+    return pid;
+}
+
+static void find(pid_t pid)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    cr_assert(pidfd >= 0);
+    child_found(&child, pid, pidfd);
+}
+
+static void reap(pid_t pid)
+{
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    child_ended(&child, WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0, NULL);
+}
+
+Test(child, one_of_another_process)
+{
+    expect_one();
+    pid_t pid = fork_one("printf '\\0\\0\\0\\2ok' >&3; echo a complaint >&2; exit 7");
+    find(pid);
+    pump_until(n_frames == 1);
+    reap(pid);
+    cr_assert_eq(n_exits, 0, "not before its stderr is read");
+    wait_for_exit();
+    cr_assert_str_eq(last_frame, "ok");
+    cr_assert_str_eq(complaint, "a complaint\n");
+    cr_assert(exited.status == 7 && exited.signal == 0 && !exited.killed);
+}
+
+/* What it is sent before it is there waits for it. */
+Test(child, one_of_another_process_is_spoken_to_at_once)
+{
+    expect_one();
+    child_send(&child, "\0\0\0\2ok", 6, NULL, 0);
+    child_arm(&child, 60000, on_deadline);
+    pid_t pid = fork_one("head -c 6 <&3 >&3; exit 0");
+    find(pid);
+    pump_until(n_frames == 1);
+    reap(pid);
+    wait_for_exit();
+    cr_assert(n_deadlines == 0 && exited.status == 0);
+}
+
+Test(child, one_of_another_process_killed)
+{
+    expect_one();
+    pid_t pid = fork_one("sleep 100");
+    find(pid);
+    child_kill(&child);
+    reap(pid);
+    wait_for_exit();
+    cr_assert(exited.killed && exited.signal == SIGKILL);
+}
+
+Test(child, one_of_another_process_killed_before_it_is_found)
+{
+    expect_one();
+    pid_t pid = fork_one("sleep 100");
+    child_kill(&child);
+    find(pid);
+    reap(pid);
+    wait_for_exit();
+    cr_assert(exited.killed && exited.signal == SIGKILL);
+}
+
+Test(child, one_that_is_never_there)
+{
+    expect_one();
+    close(remote[0]);
+    close(remote[1]);
+    child_ended(&child, 127, 0, "no memory to fork");
+    wait_for_exit();
+    cr_assert_eq(exited.status, 127);
+    cr_assert_str_eq(complaint, "no memory to fork");
 }

@@ -57,6 +57,10 @@ Test(config, built_in_values)
     cr_assert_geq(config.max_workers, 1);
     cr_assert_eq(config.memory_bytes, 256u << 20);
     cr_assert_eq(config.deadline_ms, 60000);
+    cr_assert_not(config.no_pch);
+    cr_assert_eq(config.max_zygotes, 8);
+    cr_assert_eq(config.pch_bytes, 2ull << 30);
+    cr_assert_eq(config.zygote_idle_ms, 600000);
     cr_assert_eq(config.spin_us, 0);
     cr_assert_eq(config.host_threads, 0);
     cr_assert_eq(config.executor_idle_ms, 60000);
@@ -257,6 +261,20 @@ Test(config, variables_that_are_refused)
 {
     setenv("FUSIOND_LOG", "loud", 1);
     expect_refused(NULL, NULL, "FUSIOND_LOG: \"loud\" is none of error, warning, info, debug");
+}
+
+Test(config, precompiled_headers)
+{
+    expect("--pch=off", "--pch-zygotes=3");
+    cr_assert(config.no_pch && config.max_zygotes == 3);
+    expect("--pch=auto", "--pch-bytes=512M");
+    cr_assert(!config.no_pch && config.pch_bytes == 512u << 20);
+    expect("--pch-idle-ms", "1000");
+    cr_assert_eq(config.zygote_idle_ms, 1000);
+    expect_refused("--pch=on", NULL, "--pch: \"on\" is neither auto nor off");
+    expect_refused("--pch-zygotes=0", NULL, "--pch-zygotes: 0 is outside its limits of 1 to 64");
+    expect_refused("--pch-idle-ms=0", NULL, "--pch-idle-ms: 0 is outside its limits of 1 to 86400000");
+    expect_refused("--pch-bytes=much", NULL, "--pch-bytes: \"much\" is not a size such as 512M");
 }
 
 /* What is printed to stdout is not looked at here; the action is. */
