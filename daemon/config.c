@@ -39,6 +39,9 @@ static const char usage[] = "Usage: fusiond [OPTION]...\n"
                             "  --transform \"NAME:code|source[:MS] PROGRAM [ARGUMENT]...\"\n"
                             "                       a program that code, or whole programs, go through before they\n"
                             "                       are compiled (docs/debugging.md); may be given again\n"
+                            "  --observe \"NAME[:MS] PROGRAM [ARGUMENT]...\"\n"
+                            "                       a program that is given each new kernel (docs/debugging.md);\n"
+                            "                       may be given again\n"
                             "  --compiler PATH      the fusiond-compiler program (default: beside fusiond)\n"
                             "  --executor PATH      the fusiond-executor program (default: beside fusiond)\n"
                             "  --workers N          compile at most N programs at once (default: by the CPUs and the\n"
@@ -77,6 +80,7 @@ enum {
     OPTION_OVERRIDES,
     OPTION_REQUIRE_CACHED,
     OPTION_TRANSFORM,
+    OPTION_OBSERVE,
     OPTION_COMPILER,
     OPTION_EXECUTOR,
     OPTION_WORKERS,
@@ -108,6 +112,7 @@ static const struct option options[] = {
     {"nvrtc", required_argument, NULL, OPTION_NVRTC},
     {"toolkit-include", required_argument, NULL, OPTION_TOOLKIT_INCLUDE},
     {"host-cc", required_argument, NULL, OPTION_HOST_CC},
+    {"observe", required_argument, NULL, OPTION_OBSERVE},
     {"transform", required_argument, NULL, OPTION_TRANSFORM},
     {"overrides", required_argument, NULL, OPTION_OVERRIDES},
     {"require-cached", no_argument, NULL, OPTION_REQUIRE_CACHED},
@@ -343,6 +348,10 @@ static int read_option(struct config *config, int option, const char *value, str
         return 0;
     case OPTION_TRANSFORM:
         return add_transform(config, value, error);
+    case OPTION_OBSERVE:
+        if (config->n_observers == TRANSFORMS_MAX)
+            return error_set(error, STATUS_INVALID_FIELD, "--observe: more than the limit of %d", TRANSFORMS_MAX);
+        return observer_spec_parse(value, &config->observers[config->n_observers++], error);
     case OPTION_OVERRIDES:
         return set_path("--overrides", value, config->overrides, error);
     case OPTION_REQUIRE_CACHED:
@@ -457,6 +466,7 @@ int config_read(int argc, char **argv, struct config *ret, enum config_action *r
     default_program("fusiond-compiler", "compiler/", config->compiler);
     default_program("fusiond-executor", "executor/", config->executor);
     default_program("fusiond-transform", "compiler/", config->transform_program);
+    default_program("fusiond-leaf", "compiler/", config->leaf);
     snprintf(config->host_cc, sizeof config->host_cc, "g++");
     look_for_nvrtc(config);
     if (default_socket(config, error) < 0 || read_environment(config, error) < 0 ||
@@ -492,6 +502,13 @@ void config_print(const struct config *config, FILE *out)
         fprintf(out, "transform = %s:%s:%llu", spec->name, transform_point_word(spec->point),
                 (unsigned long long)spec->timeout_ms);
         for (const char *const *word = spec->argv; *word; word++)
+            fprintf(out, " %s", *word);
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < config->n_observers; i++) {
+        fprintf(out, "observe = %s:%llu", config->observers[i].name,
+                (unsigned long long)config->observers[i].timeout_ms);
+        for (const char *const *word = config->observers[i].argv; *word; word++)
             fprintf(out, " %s", *word);
         fputc('\n', out);
     }

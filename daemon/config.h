@@ -30,6 +30,9 @@ struct config {
     char transform_program[CONFIG_PATH]; /* fusiond-transform */
     struct transform_spec transforms[TRANSFORMS_MAX];
     size_t n_transforms;
+    char leaf[CONFIG_PATH]; /* fusiond-leaf */
+    struct transform_spec observers[TRANSFORMS_MAX];
+    size_t n_observers;
     struct machine machine;
     unsigned max_workers; /* of all compilers together */
     uint64_t memory_bytes;

@@ -130,6 +130,7 @@ void server_stop(struct server *server)
     uv_close((uv_handle_t *)&server->sigint, NULL);
     requests_fail_parked(server, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
     transforms_stop(server->transforms);
+    observers_stop(server->observers);
     compilers_close(&server->compilers, on_compilers_closed);
     devices_close(server->devices, on_devices_closed, server);
 }
@@ -200,6 +201,16 @@ static int start_transforms(struct server *server, struct error *error)
     return server->transforms ? 0 : error_set(error, STATUS_OUT_OF_MEMORY, "no memory for transforms");
 }
 
+static int start_observers(struct server *server, struct error *error)
+{
+    const struct config *config = server->config;
+    const struct observers_options options = {config->leaf, config->observers, config->n_observers, &server->stats};
+    if (config->n_observers == 0)
+        return 0;
+    server->observers = observers_create(&server->loop, &options);
+    return server->observers ? 0 : error_set(error, STATUS_OUT_OF_MEMORY, "no memory for observers");
+}
+
 static int start_parts(struct server *server, struct error *error)
 {
     const struct config *config = server->config;
@@ -220,7 +231,7 @@ static int start_parts(struct server *server, struct error *error)
         .pch_bytes = config->pch_bytes,
         .zygote_idle_ms = config->zygote_idle_ms,
     };
-    if (start_transforms(server, error) < 0)
+    if (start_observers(server, error) < 0 || start_transforms(server, error) < 0)
         return -1;
     pool.transforms = transforms_parts(server->transforms, &pool.n_transforms);
     if (listener_open(&server->listener, &server->loop, config->socket, store.directory, on_accept, on_refuse, error) <
@@ -244,6 +255,7 @@ static int start_parts(struct server *server, struct error *error)
     flights_init(&server->flights, server->store, server->compilers.pools, &server->blobs, &server->stats,
                  config->remember_failures_ms, on_landed, server);
     server->flights.transforms = server->transforms;
+    server->flights.observers = server->observers;
     return 0;
 }
 
@@ -299,6 +311,7 @@ int server_run(const struct config *config, struct error *error)
     memo_finish(&server.memo);
     overrides_destroy(server.overrides);
     transforms_destroy(server.transforms);
+    observers_destroy(server.observers);
     blob_store_finish(&server.blobs);
     msgpack_sbuffer_destroy(&server.scratch);
     listener_finish(&server.listener);

@@ -52,6 +52,7 @@ struct server {
     struct blob_store blobs;
     struct memo memo;
     struct overrides *overrides;   /* NULL: there are none */
+    struct observers *observers;   /* NULL: there are none */
     struct transforms *transforms; /* the same */
     bool require_cached;           /* nothing is compiled */
     msgpack_sbuffer scratch;       /* one reply, while it is being written */

@@ -118,8 +118,11 @@ static void on_committed(struct store_commit *commit, struct held_kernel *kernel
 {
     struct flight *flight = container_of(commit, struct flight, commit);
     struct landing landing = {.kernel = kernel, .outcome = OUTCOME_COMPILED, .stored = stored};
+    struct flights *flights = flight->flights;
     log_compile(flight, stored ? "ok" : "ok_not_stored");
     land(flight, &landing);
+    /* Who asked has the answer by now. */
+    observers_offer(flights->observers, &kernel->kernel);
 }
 
 /* Nobody else is to have it: it goes when its one passenger is answered. */

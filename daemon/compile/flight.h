@@ -26,6 +26,7 @@
 #include "daemon/compile/shown_names.h"
 #include "daemon/compile/transforms.h"
 #include "daemon/kernel_store.h"
+#include "daemon/observers.h"
 
 struct flight;
 
@@ -59,6 +60,7 @@ struct flights {
     struct stats_reply *stats;
     struct shown_names shown;
     struct failures failures;
+    struct observers *observers;    /* likewise */
     struct transforms *transforms;  /* NULL: there are none */
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;

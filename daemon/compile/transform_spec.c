@@ -15,8 +15,7 @@ const char *transform_point_word(enum transform_point point)
 
 static int refuse(const char *text, const char *why, struct error *error)
 {
-    return error_set(error, STATUS_INVALID_FIELD,
-                     "--transform: \"%.200s\" %s; it is NAME:POINT[:MS] PROGRAM [ARGUMENT]...", text, why);
+    return error_set(error, STATUS_INVALID_FIELD, "\"%.200s\" %s", text, why);
 }
 
 static bool is_name(const char *name)
@@ -25,11 +24,11 @@ static bool is_name(const char *name)
     return size > 0 && name[size] == '\0' && size < TRANSFORM_NAME;
 }
 
-/* "NAME:POINT[:MS]" */
-static int parse_head(const char *text, char *head, struct transform_spec *ret, struct error *error)
+/* "NAME:POINT[:MS]", or without the point */
+static int parse_head(const char *text, char *head, bool pointed, struct transform_spec *ret, struct error *error)
 {
     char *rest = head, *end;
-    const char *name = strsep(&rest, ":"), *point = strsep(&rest, ":"), *ms = strsep(&rest, ":");
+    const char *name = strsep(&rest, ":"), *point = pointed ? strsep(&rest, ":") : "code", *ms = strsep(&rest, ":");
     if (!is_name(name) || rest)
         return refuse(text, "does not begin with a name of letters, digits, '.', '_' and '-'", error);
     snprintf(ret->name, sizeof ret->name, "%s", name);
@@ -49,7 +48,7 @@ static int parse_head(const char *text, char *head, struct transform_spec *ret, 
     return 0;
 }
 
-int transform_spec_parse(const char *text, struct transform_spec *ret, struct error *error)
+static int parse(const char *text, bool pointed, struct transform_spec *ret, struct error *error)
 {
     size_t n = 0;
     *ret = (struct transform_spec){0};
@@ -57,7 +56,7 @@ int transform_spec_parse(const char *text, struct transform_spec *ret, struct er
         return refuse(text, "is too long", error);
     snprintf(ret->words, sizeof ret->words, "%s", text);
     char *rest = ret->words, *head = strsep(&rest, " ");
-    if (parse_head(text, head, ret, error) < 0)
+    if (parse_head(text, head, pointed, ret, error) < 0)
         return -1;
     for (char *word; (word = strsep(&rest, " "));) {
         if (*word == '\0')
@@ -69,4 +68,18 @@ int transform_spec_parse(const char *text, struct transform_spec *ret, struct er
     if (n == 0 || ret->argv[0][0] != '/')
         return refuse(text, "names no program by its absolute path", error);
     return 0;
+}
+
+int transform_spec_parse(const char *text, struct transform_spec *ret, struct error *error)
+{
+    if (parse(text, true, ret, error) == 0)
+        return 0;
+    return error_wrap(error, "--transform (NAME:POINT[:MS] PROGRAM [ARGUMENT]...)");
+}
+
+int observer_spec_parse(const char *text, struct transform_spec *ret, struct error *error)
+{
+    if (parse(text, false, ret, error) == 0)
+        return 0;
+    return error_wrap(error, "--observe (NAME[:MS] PROGRAM [ARGUMENT]...)");
 }

@@ -33,4 +33,7 @@ const char *transform_point_word(enum transform_point point);
 /* Words are separated by spaces; nothing is quoted. The result must stay where it is. INVALID_FIELD. */
 int transform_spec_parse(const char *text, struct transform_spec *ret, struct error *error);
 
+/* An observer's: "NAME[:MS] PROGRAM [ARGUMENT]..."; it has no point. */
+int observer_spec_parse(const char *text, struct transform_spec *ret, struct error *error);
+
 #endif
