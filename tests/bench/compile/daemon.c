@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -61,15 +62,27 @@ static void note(const struct own_daemon *daemon)
     die("more than %d daemons", MAX_DAEMONS);
 }
 
+/* In the build's tree, or in a copy of it. */
+static void find_daemon(char *ret, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    snprintf(ret, size, "%.*s/../../daemon/fusiond", slash ? (int)(slash - self) : 0, self);
+}
+
 static _Noreturn void become(const struct own_daemon *daemon, const char *const *options)
 {
-    const char *argv[32] = {DAEMON_PATH, "--socket", daemon->socket, "--cache-dir", daemon->folder, "--log", "warning"};
+    char path[PATH_MAX + 32];
+    find_daemon(path, sizeof path);
+    const char *argv[32] = {path, "--socket", daemon->socket, "--cache-dir", daemon->folder, "--log", "warning"};
     size_t n = 7;
     for (; options && *options && n < 31; options++)
         argv[n++] = *options;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    execv(DAEMON_PATH, (char **)argv);
-    fprintf(stderr, "bench: " DAEMON_PATH ": %s\n", strerror(errno));
+    execv(path, (char **)argv);
+    fprintf(stderr, "bench: %s: %s\n", path, strerror(errno));
     _exit(127);
 }
 
