@@ -62,6 +62,12 @@ double cold_compile(struct fusiond_connection *connection, const struct program 
 /* Whether the daemon compiles it at all; if not, a comment line says why the row is without it. */
 bool can_compile(struct fusiond_connection *connection, const struct program *program, const char *row);
 
+/* A number of the daemon's statistics; 0 when it has none of that name. */
+uint64_t daemon_number(struct fusiond_connection *connection, const char *name);
+/* Compile programs of this family until one begins from a precompiled header of the daemon's. false, with a comment
+ * line, when none does within a minute. */
+bool warm_prefix(struct fusiond_connection *connection, const struct program *program, const char *row);
+
 /* The arguments that the daemon gave to its compiler for this program, from the kernel's record. */
 struct arguments {
     const char **at;

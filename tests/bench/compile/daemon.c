@@ -17,6 +17,7 @@
 
 #define MAX_DAEMONS 8
 #define START_MS 10000
+#define WARM_MS 60000
 
 static struct own_daemon running[MAX_DAEMONS];
 static pid_t owner; /* a forked child must end nothing */
@@ -179,6 +180,34 @@ bool can_compile(struct fusiond_connection *connection, const struct program *pr
     else
         printf("# %s: the daemon does not compile %s: %s\n", row, program->name, error.text);
     return kernel;
+}
+
+/* ---- what the daemon counts ---- */
+
+uint64_t daemon_number(struct fusiond_connection *connection, const char *name)
+{
+    struct fusiond_stats *stats;
+    struct fusiond_error error;
+    uint64_t n = 0;
+    if (fusiond_stats(connection, &stats, &error) < 0)
+        die("%s", error.text);
+    if (!fusiond_stats_get(stats, name, &n))
+        n = 0;
+    fusiond_stats_destroy(stats);
+    return n;
+}
+
+bool warm_prefix(struct fusiond_connection *connection, const struct program *program, const char *row)
+{
+    uint64_t before = daemon_number(connection, "pch_hits_total"), start = now_ns();
+    while (now_ns() - start < WARM_MS * 1000000ull) {
+        cold_compile(connection, program, next_number(), 0, NULL);
+        if (daemon_number(connection, "pch_hits_total") > before)
+            return true;
+        poll(NULL, 0, 200);
+    }
+    printf("# %s: %s: no compile begins from a precompiled header\n", row, program->name);
+    return false;
 }
 
 /* ---- arguments ---- */

@@ -182,19 +182,6 @@ static unsigned take_numbers(unsigned n)
     return first;
 }
 
-static uint64_t count_compiles(struct fusiond_connection *connection)
-{
-    struct fusiond_stats *stats;
-    struct fusiond_error error;
-    uint64_t n = 0;
-    if (fusiond_stats(connection, &stats, &error) < 0)
-        die("%s", error.text);
-    if (!fusiond_stats_get(stats, "compiles_total", &n))
-        die("the daemon does not count its compiles");
-    fusiond_stats_destroy(stats);
-    return n;
-}
-
 static void measure(struct measured *measured, const struct own_daemon *daemon, struct fusiond_connection *connection,
                     const struct bare_variant *variant, unsigned n_ranks, unsigned n_kernels)
 {
@@ -215,10 +202,10 @@ static void measure(struct measured *measured, const struct own_daemon *daemon, 
             if (!job.folder)
                 die("%s: %s", folder, strerror(errno));
         }
-        uint64_t compiles = count_compiles(connection);
+        uint64_t compiles = daemon_number(connection, "compiles_total");
         struct group_result group = run_group(&job, way == ALONE ? 1 : n_ranks);
         if (way == DAEMON)
-            series_add(&measured->compiles, (double)(count_compiles(connection) - compiles));
+            series_add(&measured->compiles, (double)(daemon_number(connection, "compiles_total") - compiles));
         if (job.folder)
             remove_folder(job.folder);
         series_add(&measured->wall[way], group.wall);

@@ -22,12 +22,12 @@ void bench_scaling(const struct bench *bench)
         const char *const options[] = {"--workers", number, NULL};
         snprintf(number, sizeof number, "%u", pools[i].workers);
         own_daemon_start(&pools[i].daemon, options);
-        if (i == 0) {
-            struct fusiond_connection *connection = own_daemon_connect(&pools[i].daemon);
-            if (!can_compile(connection, program, "P16"))
-                program = &program_row_sum;
-            fusiond_close(connection);
-        }
+        struct fusiond_connection *connection = own_daemon_connect(&pools[i].daemon);
+        if (i == 0 && !can_compile(connection, program, "P16"))
+            program = &program_row_sum;
+        if (program->toolkit)
+            warm_prefix(connection, program, "P16");
+        fusiond_close(connection);
         /* Every worker has started and compiled. */
         storm(&pools[i].daemon, 2 * pools[i].workers, 2 * pools[i].workers, program);
     }
