@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/blob.h"
+#include "client/compile.h"
 #include "client/error.h"
 #include "client/fusion.h"
 #include "client/kernel.h"
@@ -155,11 +156,22 @@ static void keep_load_options(const struct compile_options *compile, struct fusi
     kernel->level = compile->has_opt_level ? (unsigned)compile->opt_level + 1 : 0;
 }
 
-static int compile(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
-                   const struct fusiond_compile_options *options, struct fusiond_kernel **ret, struct error *error)
+static int ask_kernel(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
+                      const struct compile_request *request, void *ret, struct error *error)
+{
+    struct reply reply;
+    struct fusiond_kernel **kernel = ret;
+    if (call(connection, fusion, request, &reply, error) < 0 ||
+        kernel_of_reply(connection, METHOD_COMPILE, &reply, kernel, error) < 0)
+        return -1;
+    keep_load_options(request->fusion->compile, *kernel);
+    return 0;
+}
+
+int compile_ask(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
+                const struct fusiond_compile_options *options, compile_asker *ask, void *ret, struct error *error)
 {
     char target[32];
-    struct reply reply;
     struct header *headers = NULL;
     struct sample_tensor *samples = NULL;
     int result = -1;
@@ -193,10 +205,8 @@ static int compile(struct fusiond_connection *connection, struct fusiond_fusion 
         .priority = (enum priority)options->priority,
         .cache = (enum cache_mode)options->cache,
     };
-    if (fill_samples(options, samples, error) == 0 && call(connection, fusion, &request, &reply, error) == 0)
-        result = kernel_of_reply(connection, METHOD_COMPILE, &reply, ret, error);
-    if (result == 0)
-        keep_load_options(message.compile, *ret);
+    if (fill_samples(options, samples, error) == 0)
+        result = ask(connection, fusion, &request, ret, error);
     goto done;
 no_memory:
     error_set(error, STATUS_OUT_OF_MEMORY, "no memory for a request");
@@ -212,7 +222,8 @@ int fusiond_compile(struct fusiond_connection *connection, struct fusiond_fusion
 {
     static const struct fusiond_compile_options image_only = {.parts = FUSIOND_IMAGE};
     struct error error = {0};
-    return error_export(compile(connection, fusion, options ? options : &image_only, ret, &error), &error, ret_error);
+    return error_export(compile_ask(connection, fusion, options ? options : &image_only, ask_kernel, ret, &error),
+                        &error, ret_error);
 }
 
 /* ---- after a failure ---- */

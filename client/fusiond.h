@@ -231,6 +231,21 @@ FUSIOND_API int fusiond_compile(struct fusiond_connection *connection, struct fu
                                 const struct fusiond_compile_options *options, struct fusiond_kernel **ret,
                                 struct fusiond_error *error);
 
+struct fusiond_explanation;
+
+/* Which key fusiond_compile would look for, of which parts, whether it is there, and what is nearest when it is not.
+ * Nothing is compiled, and no header need be sent. */
+FUSIOND_API int fusiond_explain(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
+                                const struct fusiond_compile_options *options, struct fusiond_explanation **ret,
+                                struct fusiond_error *error);
+/* NULL is fine. */
+FUSIOND_API void fusiond_explanation_destroy(struct fusiond_explanation *explanation);
+FUSIOND_API const char *fusiond_explanation_key(const struct fusiond_explanation *explanation); /* 64 hex digits */
+/* "memory", "database"; "": it would be compiled. */
+FUSIOND_API const char *fusiond_explanation_found(const struct fusiond_explanation *explanation);
+/* All of it as JSON: explain_reply of PROTOCOL.md. */
+FUSIOND_API const char *fusiond_explanation_json(const struct fusiond_explanation *explanation);
+
 /* One finding of the compiler. `file` is "fusion.cu" (the fusion's code), the include name of a header, or a module of
  * the preamble; NULL: none. `line` and `column` count from 1; 0: unknown. */
 struct fusiond_diagnostic {

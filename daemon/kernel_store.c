@@ -314,6 +314,51 @@ int kernel_store_list(struct kernel_store *store, struct store_list *what, struc
     return 0;
 }
 
+/* ---- what is near ---- */
+
+struct near_mail {
+    struct mail mail;
+    struct kernel_store *store;
+    struct store_near *near;
+    msgpack_zone zone;
+    int found;
+    size_t n;
+    struct error error;
+    struct kernels_db_near at[KERNELS_DB_NEAR];
+};
+
+static void near_work(struct mail *mail, void *db)
+{
+    struct near_mail *near = container_of(mail, struct near_mail, mail);
+    char name_space[KERNELS_DB_NAMESPACE];
+    namespace_of(near->near->owner, name_space);
+    if (db)
+        near->found = kernels_db_near(db, name_space, &near->near->wish, &near->zone, near->at, &near->n, &near->error);
+}
+
+static void near_done(struct mail *mail)
+{
+    struct near_mail *near = container_of(mail, struct near_mail, mail);
+    note_result(near->store, &near->error, false);
+    near->near->done(near->near, near->found == 1, near->at, near->found == 0 ? near->n : 0);
+    msgpack_zone_destroy(&near->zone);
+    free(near);
+}
+
+int kernel_store_near(struct kernel_store *store, struct store_near *what, struct error *error)
+{
+    struct near_mail *near = calloc(1, sizeof *near);
+    if (!near || !msgpack_zone_init(&near->zone, 16384)) {
+        free(near);
+        return error_set(error, STATUS_OUT_OF_MEMORY, "no memory to look for kernels that are near");
+    }
+    near->mail = (struct mail){.work = near_work, .done = near_done};
+    near->store = store;
+    near->near = what;
+    mailbox_post(&store->mailbox, &near->mail);
+    return 0;
+}
+
 /* ---- numbers ---- */
 
 struct numbers_mail {

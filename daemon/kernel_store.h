@@ -59,6 +59,15 @@ struct store_list {
 };
 int kernel_store_list(struct kernel_store *store, struct store_list *list, struct error *error);
 
+/* What the database has that is near a kernel. A store without a database has nothing. */
+struct store_near {
+    uint64_t owner;
+    struct kernels_db_wish wish; /* what it points to must live until done */
+    /* found: the key is there. What is near is good until done returns. */
+    void (*done)(struct store_near *near, bool found, const struct kernels_db_near *at, size_t n);
+};
+int kernel_store_near(struct kernel_store *store, struct store_near *near, struct error *error);
+
 /* Numbers of the database, for stats. */
 struct store_numbers {
     void (*done)(struct store_numbers *numbers, const struct kernels_db_stats *stats);

@@ -109,6 +109,13 @@ struct held_kernel *memory_tier_find(struct memory_tier *tier, const struct kern
     return kernel;
 }
 
+bool memory_tier_has(const struct memory_tier *tier, const struct kernel_id *id)
+{
+    const struct held_kernel *kernel;
+    HASH_FIND(hh, tier->by_id, id, sizeof *id, kernel);
+    return kernel != NULL;
+}
+
 void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,
                       void (*on_evict)(struct held_kernel *kernel, void *context), void *context)
 {

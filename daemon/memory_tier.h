@@ -75,6 +75,9 @@ void memory_tier_finish(struct memory_tier *tier);
 /* NULL when absent. Moves it to the end of the queue for eviction. */
 struct held_kernel *memory_tier_find(struct memory_tier *tier, const struct kernel_id *id);
 
+/* Whether it is there; no use. */
+bool memory_tier_has(const struct memory_tier *tier, const struct kernel_id *id);
+
 /* Hold the kernel, which is the tier's from now on, in place of one with the same id; evict others beyond the limit,
  * each passed to `on_evict` (may be NULL) first. */
 void memory_tier_hold(struct memory_tier *tier, struct held_kernel *kernel,

@@ -17,6 +17,7 @@
 #include "daemon/base/require.h"
 #include "daemon/compile/walls.h"
 #include "daemon/control.h"
+#include "daemon/explain.h"
 #include "daemon/kernel_names.h"
 #include "daemon/kernel_source.h"
 #include "daemon/server.h"
@@ -85,6 +86,7 @@ void request_destroy(struct request *request)
     if (request->zone)
         msgpack_zone_free(request->zone);
     kernel_get_finish(&request->get);
+    explanation_finish(&request->explanation);
     free((void *)request->params.at);
     free(request->note);
     free((void *)(uintptr_t)request->names.at);
@@ -95,7 +97,9 @@ void request_abandon(struct request *request)
 {
     /* A compile or a device can be left at any time; a look into the database comes back and finds the request inert.
      */
-    if (request->method == METHOD_COMPILE || request->method == METHOD_DEVICES || request->method == METHOD_DEVICE_OPEN)
+    bool parked = !list_empty(&request->in_parked);
+    if (parked || request->method == METHOD_COMPILE || request->method == METHOD_DEVICES ||
+        request->method == METHOD_DEVICE_OPEN)
         request_destroy(request);
     else
         leave_conn(request);
@@ -111,6 +115,7 @@ void requests_orphan(struct conn *conn)
 
 static void compile(struct conn *conn, uint32_t id, struct bytes params);
 static void compile_with_names(struct conn *conn, uint32_t id, struct bytes params);
+static void explain_request(struct conn *conn, uint32_t id, struct bytes params);
 
 /* What the compiler says is about other code than the client's. */
 static void fail_overridden(struct conn *conn, uint32_t id, const struct failure *failure,
@@ -175,9 +180,9 @@ static int keep_params(struct request *request, struct bytes params, struct erro
 }
 
 /* The compiler is not known yet: keep the request until it is. */
-static void park(struct conn *conn, uint32_t id, struct bytes params)
+static void park(struct conn *conn, uint32_t id, enum method method, struct bytes params)
 {
-    struct request *request = request_create(conn, id, METHOD_COMPILE);
+    struct request *request = request_create(conn, id, method);
     if (!request)
         return;
     struct error error;
@@ -198,7 +203,7 @@ void requests_resume_parked(struct server *server)
         list_push(&ready, link);
     while ((link = list_pop(&ready))) {
         struct request *request = container_of(link, struct request, in_parked);
-        compile(request->conn, request->id, request->params);
+        (request->method == METHOD_EXPLAIN ? explain_request : compile)(request->conn, request->id, request->params);
         request_destroy(request);
     }
 }
@@ -338,15 +343,82 @@ static int override(struct conn *conn, struct plan *plan, const struct compiler_
     return error_wrap(error, "the override %.200s", note->file);
 }
 
+/* The compiler's facts: NULL when the request was parked until they are known, or answered with why they never are. */
+static const struct compiler_facts *find_compiler(struct conn *conn, uint32_t id, enum method method,
+                                                  struct bytes params, struct plan *plan)
+{
+    struct server *server = conn->server;
+    struct error error;
+    enum compilers_choice choice = compilers_choose(&server->compilers, plan->compiler, plan->request.fusion->compiler,
+                                                    &plan->compiler_at, &error);
+    if (choice == COMPILERS_NONE) {
+        conn_fail_with(conn, id, &error);
+        return NULL;
+    }
+    struct pool *pool = server->compilers.pools[plan->compiler_at];
+    const struct compiler_facts *facts = NULL;
+    if (choice == COMPILERS_CHOSEN)
+        facts = server_facts(server, plan->compiler_at);
+    if (facts && walls_admit(pool_sandbox(pool), conn->uid, geteuid(), &error) == 0)
+        return facts;
+    if (!facts && server->state == SERVER_RUNNING && (choice == COMPILERS_NOT_KNOWN_YET || !pool_problem(pool))) {
+        park(conn, id, method, params);
+        pool_want(pool);
+        return NULL;
+    }
+    if (!facts && server->state != SERVER_RUNNING)
+        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
+    else if (!facts)
+        error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(pool));
+    conn_fail_with(conn, id, &error);
+    return NULL;
+}
+
+/* The plan of a compile request, settled, and its note (NULL: there are no overrides), both the caller's. NULL when the
+ * request is answered, or parked. with_names: see compile_as. */
+static struct plan *plan_of(struct conn *conn, uint32_t id, enum method method, struct bytes params, bool with_names,
+                            struct override_note **ret_note)
+{
+    struct server *server = conn->server;
+    struct override_note *note = NULL;
+    struct plan *plan;
+    struct error error;
+    if (plan_create(params, &plan, &error) < 0) {
+        conn_fail_with(conn, id, &error);
+        return NULL;
+    }
+    const struct compiler_facts *facts = find_compiler(conn, id, method, params, plan);
+    if (!facts) {
+        plan_destroy(plan);
+        return NULL;
+    }
+    int status = settle(server, plan, facts, &error);
+    if (status == 0 && server->overrides)
+        status = override(conn, plan, facts, &note, &error);
+    if (status == 0 && method == METHOD_COMPILE)
+        status = settle_cache_mode(server, plan, &error);
+    if (status == 0 && with_names) {
+        memcpy(plan->first_key, plan->key, sizeof plan->first_key);
+        plan->has_first_key = true;
+        status = plan_settle_with_names(plan, facts, &error);
+    }
+    if (status == 0) {
+        *ret_note = note;
+        return plan;
+    }
+    conn_fail_with(conn, id, &error);
+    plan_destroy(plan);
+    free(note);
+    return NULL;
+}
+
 /* with_names: a kernel of this code may be there whose image was found to show its names, by a daemon before this one.
  * Only who may not compile asks so: a compile would find it out anew. */
 static void compile_as(struct conn *conn, uint32_t id, struct bytes params, bool with_names)
 {
     struct server *server = conn->server;
     struct remembered what;
-    struct plan *plan;
-    struct override_note *note = NULL;
-    struct error error;
+    struct override_note *note;
 
     if (transforms_refresh(server->transforms))
         memo_clear(&server->memo);
@@ -354,51 +426,9 @@ static void compile_as(struct conn *conn, uint32_t id, struct bytes params, bool
     if (!server->overrides && !with_names && memo_find(&server->memo, params, &what) &&
         answer_from_memory(conn, id, &what, NULL))
         return;
-    if (plan_create(params, &plan, &error) < 0) {
-        conn_fail_with(conn, id, &error);
+    struct plan *plan = plan_of(conn, id, METHOD_COMPILE, params, with_names, &note);
+    if (!plan)
         return;
-    }
-    enum compilers_choice choice = compilers_choose(&server->compilers, plan->compiler, plan->request.fusion->compiler,
-                                                    &plan->compiler_at, &error);
-    if (choice == COMPILERS_NONE) {
-        conn_fail_with(conn, id, &error);
-        plan_destroy(plan);
-        return;
-    }
-    struct pool *pool = server->compilers.pools[plan->compiler_at];
-    const struct compiler_facts *facts = NULL;
-    if (choice == COMPILERS_CHOSEN)
-        facts = server_facts(server, plan->compiler_at);
-    if (!facts && server->state == SERVER_RUNNING && (choice == COMPILERS_NOT_KNOWN_YET || !pool_problem(pool))) {
-        plan_destroy(plan);
-        park(conn, id, params);
-        pool_want(pool);
-        return;
-    }
-    int status = -1;
-    if (facts && walls_admit(pool_sandbox(pool), conn->uid, geteuid(), &error) < 0)
-        status = -1;
-    else if (facts)
-        status = settle(server, plan, facts, &error);
-    else if (server->state != SERVER_RUNNING)
-        error_set(&error, STATUS_SHUTTING_DOWN, "the daemon is shutting down");
-    else
-        error_set(&error, STATUS_COMPILER_UNAVAILABLE, "%s", pool_problem(pool));
-    if (status == 0 && server->overrides)
-        status = override(conn, plan, facts, &note, &error);
-    if (status == 0)
-        status = settle_cache_mode(server, plan, &error);
-    if (status == 0 && with_names) {
-        memcpy(plan->first_key, plan->key, sizeof plan->first_key);
-        plan->has_first_key = true;
-        status = plan_settle_with_names(plan, facts, &error);
-    }
-    if (status < 0) {
-        conn_fail_with(conn, id, &error);
-        plan_destroy(plan);
-        free(note);
-        return;
-    }
     what.parts = (struct parts){plan->request.with_image, plan->request.with_ptx, plan->request.with_log, false,
                                 plan->request.with_details};
     what.names = plan->resolved.entry_names;
@@ -424,6 +454,16 @@ static void compile_with_names(struct conn *conn, uint32_t id, struct bytes para
     compile_as(conn, id, params, true);
 }
 
+static void explain_request(struct conn *conn, uint32_t id, struct bytes params)
+{
+    struct override_note *note;
+    if (transforms_refresh(conn->server->transforms))
+        memo_clear(&conn->server->memo);
+    struct plan *plan = plan_of(conn, id, METHOD_EXPLAIN, params, false, &note);
+    if (plan)
+        explain(conn, id, plan, note);
+}
+
 /* ---- the entrance ---- */
 
 static void dispatch(struct conn *conn, const struct envelope *envelope)
@@ -440,6 +480,9 @@ static void dispatch(struct conn *conn, const struct envelope *envelope)
         break;
     case METHOD_COMPILE:
         compile(conn, envelope->id, envelope->body);
+        break;
+    case METHOD_EXPLAIN:
+        explain_request(conn, envelope->id, envelope->body);
         break;
     case METHOD_KERNEL_GET:
         control_kernel_get(conn, envelope);

@@ -5,6 +5,7 @@
 #include "daemon/compile/flight.h"
 #include "daemon/conn.h"
 #include "daemon/devices/devices.h"
+#include "daemon/explain.h"
 #include "daemon/kernel_get.h"
 #include "daemon/kernel_store.h"
 #include "daemon/memo.h"
@@ -18,17 +19,18 @@ struct request {
     uint32_t id;
     enum method method;
     struct parts parts;
-    struct passenger passenger;   /* compile */
-    struct bytes params;          /* compile, while parked or while names may be put back: an own copy */
-    bool with_names;              /* compile: all names are in the key */
-    struct entry_names names;     /* compile: that placeholders stand for; an own copy */
-    struct override_note *note;   /* compile, where the daemon has overrides; else NULL */
-    struct kernel_get get;        /* kernel.get, kernel.source */
-    struct store_list list;       /* kernel.list */
-    struct device_open open;      /* device.open */
-    struct device_look look;      /* devices */
-    msgpack_zone *zone;           /* kernel.list: the texts of its request; else NULL */
-    struct store_numbers numbers; /* stats */
+    struct passenger passenger;     /* compile */
+    struct bytes params;            /* compile, while parked or while names may be put back: an own copy */
+    bool with_names;                /* compile: all names are in the key */
+    struct entry_names names;       /* compile: that placeholders stand for; an own copy */
+    struct override_note *note;     /* compile, where the daemon has overrides; else NULL */
+    struct kernel_get get;          /* kernel.get, kernel.source */
+    struct explanation explanation; /* explain */
+    struct store_list list;         /* kernel.list */
+    struct device_open open;        /* device.open */
+    struct device_look look;        /* devices */
+    msgpack_zone *zone;             /* kernel.list: the texts of its request; else NULL */
+    struct store_numbers numbers;   /* stats */
 };
 
 /* A frame from a client: the one entrance. */

@@ -54,6 +54,29 @@ int kernels_db_get(struct kernels_db *db, const char *name_space, const uint8_t 
 int kernels_db_list(struct kernels_db *db, const char *name_space, const struct kernel_list_request *request,
                     msgpack_zone *zone, struct kernel_list_reply *ret, struct error *error);
 
+/* Kernels that have something in common with one that may not be there. */
+struct kernels_db_wish {
+    uint8_t key[DIGEST_SIZE];
+    uint8_t code[DIGEST_SIZE];                    /* digest of the text */
+    struct text label;                            /* may be absent */
+    const uint8_t (*header_digests)[DIGEST_SIZE]; /* in the fusion's order */
+    size_t n_headers;
+};
+
+struct kernels_db_near {
+    enum kinship kinship; /* the first of the enum that holds */
+    bool has_code;
+    uint8_t code[DIGEST_SIZE];
+    struct kernel kernel; /* without image, PTX, code and log. Not hashed: to be shown, not to be used */
+};
+
+#define KERNELS_DB_NEAR 48 /* at most a third of each kind, the newest first */
+
+/* 1 the key is there, 0 it is not, and *ret_n (0 to KERNELS_DB_NEAR) others have something in common with it; -1
+ * error. */
+int kernels_db_near(struct kernels_db *db, const char *name_space, const struct kernels_db_wish *wish,
+                    msgpack_zone *zone, struct kernels_db_near *ret, size_t *ret_n, struct error *error);
+
 /* Remember the last use of keys, in one transaction. */
 struct kernels_db_use {
     char name_space[KERNELS_DB_NAMESPACE];

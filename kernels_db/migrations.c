@@ -81,6 +81,8 @@ static const char *const steps[] = {
     "    UPDATE tally SET kernels = kernels - 1,"
     "        image_bytes = image_bytes - length(OLD.image) - coalesce(length(OLD.ptx), 0);"
     "END;",
+    /* 2 */
+    "CREATE INDEX kernel_label ON kernel (label) WHERE label IS NOT NULL;",
 };
 
 #define STEPS ((int)(sizeof steps / sizeof steps[0]))

@@ -6,7 +6,8 @@
 
 /* To add a verb, also give it a file and name it in verbs.h, README.md and the tests. */
 static const struct verb *const verbs[] = {
-    &verb_ping, &verb_stats, &verb_devices, &verb_compile, &verb_ls, &verb_show, &verb_get, &verb_dump, &verb_run,
+    &verb_ping, &verb_stats, &verb_devices, &verb_compile, &verb_explain,
+    &verb_ls,   &verb_show,  &verb_get,     &verb_dump,    &verb_run,
 };
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
 

@@ -42,8 +42,8 @@ struct verb {
     int (*run)(int argc, char **argv, struct common *common);
 };
 
-extern const struct verb verb_ping, verb_stats, verb_devices, verb_compile, verb_ls, verb_show, verb_get, verb_dump,
-    verb_run;
+extern const struct verb verb_ping, verb_stats, verb_devices, verb_compile, verb_explain, verb_ls, verb_show, verb_get,
+    verb_dump, verb_run;
 
 /* Take one option from getopt_long. False when it is not a common one. */
 bool common_take(struct common *common, int option);

@@ -178,10 +178,16 @@ static void remember(struct flight *flight, const struct pool_outcome *outcome, 
     flights->stats->failures_remembered = flights->failures.n;
 }
 
-const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan)
+const struct failure *flights_remember(struct flights *flights, const struct kernel_id *id, const struct plan *plan)
 {
     const struct failure *failure = failures_find(&flights->failures, id, deadline_of(flights, plan), uv_hrtime());
     flights->stats->failures_remembered = flights->failures.n;
+    return failure;
+}
+
+const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan)
+{
+    const struct failure *failure = flights_remember(flights, id, plan);
     flights->stats->failures_answered_total += failure != NULL;
     return failure;
 }
@@ -529,6 +535,14 @@ void passenger_leave(struct passenger *passenger)
     if (list_empty(&flight->passengers) && flight->state == FLIGHT_COMPILING &&
         pool_withdraw(pool_of(flight), &flight->job))
         give_up(flight);
+}
+
+bool flights_have(const struct flights *flights, const struct kernel_id *id)
+{
+    struct flight_id whole = {.kernel = *id, .lane = CACHE_MODE_USE};
+    const struct flight *flight;
+    HASH_FIND(hh, flights->by_id, &whole, sizeof whole, flight);
+    return flight != NULL;
 }
 
 size_t flights_count(const struct flights *flights)

@@ -73,6 +73,8 @@ void flights_finish(struct flights *flights);
 
 /* The failure of the same compile a short while ago, which answers this one too; NULL: board. */
 const struct failure *flights_recall(struct flights *flights, const struct kernel_id *id, const struct plan *plan);
+/* The same for who only wants to know. */
+const struct failure *flights_remember(struct flights *flights, const struct kernel_id *id, const struct plan *plan);
 
 /* Join the flight of this uid's key in the request's cache mode, or lead a new one. The plan is taken over in any case.
  * -1: nothing is called back. */
@@ -81,6 +83,9 @@ int flights_board(struct flights *flights, struct plan *plan, struct passenger *
 /* Stop waiting. The flight goes on, unless it has not begun to compile and nobody else waits. Harmless when nothing is
  * waited for. */
 void passenger_leave(struct passenger *passenger);
+
+/* Whether a compile of this kernel that others may join is under way. */
+bool flights_have(const struct flights *flights, const struct kernel_id *id);
 
 /* How many are under way: 0 is needed before the store is closed. */
 size_t flights_count(const struct flights *flights);

@@ -234,8 +234,11 @@ int resolve_keeping_names(const struct fusion *fusion, const struct sample_tenso
 
 /* ---- the key ---- */
 
+_Static_assert(FRAME_PARTS + PREAMBLE_MAX + RESOLVE_TRANSFORMS <= RESOLVED_PARTS, "room for all parts");
+
 /* What stands around the code is hashed as it is, so that another way to assemble programs gives other keys. */
-static size_t key_modules(const struct resolved *resolved, const struct compiler_facts *facts, struct key_part *ret)
+size_t resolved_parts(const struct resolved *resolved, const struct compiler_facts *facts,
+                      struct key_part ret[RESOLVED_PARTS])
 {
     const struct preamble_module *modules = preamble_modules();
     const char *behind = resolved->program.at + resolved->code_at + resolved->code.size;
@@ -257,7 +260,7 @@ static size_t key_modules(const struct resolved *resolved, const struct compiler
 void resolved_key(const struct fusion *fusion, const struct resolved *resolved, const struct compiler_facts *facts,
                   const uint8_t (*headers)[DIGEST_SIZE], uint8_t ret[KEY_SIZE])
 {
-    struct key_part modules[FRAME_PARTS + PREAMBLE_MAX + RESOLVE_TRANSFORMS];
+    struct key_part modules[RESOLVED_PARTS];
     struct key_input input = {
         .target = resolved->target,
         .image_kind = resolved->image_kind,
@@ -266,7 +269,7 @@ void resolved_key(const struct fusion *fusion, const struct resolved *resolved, 
         .args = resolved->key_args,
         .n_args = resolved->n_key_args,
         .modules = modules,
-        .n_modules = key_modules(resolved, facts, modules),
+        .n_modules = resolved_parts(resolved, facts, modules),
         .headers = resolved->header_parts,
         .n_headers = fusion->n_headers,
         .entries = resolved->entries,

@@ -83,6 +83,11 @@ int resolve_keeping_names(const struct fusion *fusion, const struct sample_tenso
                           const struct compiler_facts *facts, msgpack_zone *zone, struct resolved *ret,
                           struct error *error);
 
+/* What stands around the code, the preamble's modules and the transforms, as the key has them; returns how many. */
+#define RESOLVED_PARTS 128u
+size_t resolved_parts(const struct resolved *resolved, const struct compiler_facts *facts,
+                      struct key_part ret[RESOLVED_PARTS]);
+
 /* The key of a resolved fusion, with the facts it was resolved with. `headers` are the digests of its headers, in the
  * fusion's order. */
 void resolved_key(const struct fusion *fusion, const struct resolved *resolved, const struct compiler_facts *facts,

@@ -111,6 +111,26 @@ Test(fusionctl, B8_4_what_to_do_with_kernels_that_are_there)
     expect_err("none of use, require, bypass, refresh");
 }
 
+Test(fusionctl, B8_4_why_a_kernel_is_not_found)
+{
+    RUN(the_daemon, "explain", FUSION("transpose"), "-t", "sm_90a");
+    expect_status(0);
+    expect_out("miss: it would be compiled");
+    expect_out("nothing of this code, label or headers is stored");
+    RUN(the_daemon, "compile", FUSION("transpose"), "-t", "sm_90a");
+    RUN(the_daemon, "explain", FUSION("transpose"), "-t", "sm_90a");
+    expect_out("hit: in memory");
+    RUN(the_daemon, "explain", FUSION("transpose"), "-t", "sm_90a", "--max-registers", "40");
+    expect_out("with the same code");
+    expect_out("--maxrregcount=40");
+    RUN(the_daemon, "explain", FUSION("transpose"), "-t", "sm_90a", "--max-registers", "40", "--json");
+    expect_status(0);
+    json_t *reply = json_loads(output.out, 0, NULL);
+    cr_assert_not_null(json_object_get(json_object_get(reply, "nearest"), "differences"), "%s", output.out);
+    json_decref(reply);
+    cr_assert_eq(counter("compiles_total"), 1);
+}
+
 Test(fusionctl, B5_2_variants_coexist)
 {
     uint64_t before = counter("compiles_total");

@@ -148,7 +148,7 @@ Test(kernels_db_file, a_newer_schema_is_moved_aside)
     sqlite3 *sqlite = sqlite_open();
     sqlite_run(sqlite, "PRAGMA user_version = 1000");
     sqlite3_close(sqlite);
-    expect_moved_aside("its schema 1000 is newer than this version's 1", 0);
+    expect_moved_aside("its schema 1000 is newer than this version's 2", 0);
 }
 
 Test(kernels_db_file, a_foreign_database_is_moved_aside)
