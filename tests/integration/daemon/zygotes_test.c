@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/compile/pch_folders.h"
+#include "daemon/compiler/code_sections.h"
 #include "tests/integration/daemon/fixture.h"
 #include "tests/support/zygote_process.h"
 
@@ -45,7 +46,7 @@ static struct compile_request *heavy(struct sample *ret, const char *code)
     static char text[8192];
     snprintf(text, sizeof text, HEAVY_PREFIX "%s", code);
     sample_code(ret, text, "k")->with_image = true;
-    ret->request.with_log = true;
+    ret->request.with_log = ret->request.with_ptx = true;
     ret->fusion.headers = &header;
     ret->fusion.n_headers = 1;
     return &ret->request;
@@ -126,23 +127,57 @@ static pid_t zygote_pid(void)
     return pid;
 }
 
-static void expect_same_image(const struct kernel *a, const struct kernel *b)
+static int by_text(const void *a, const void *b)
 {
-    cr_expect(memcmp(a->key, b->key, DIGEST_SIZE) == 0, "the key has changed");
-    cr_expect(a->image.size > 0 && a->image.size == b->image.size &&
-                  memcmp(a->image.at, b->image.at, a->image.size) == 0,
-              "the image has changed");
-    cr_expect(message_equal(&kernel_entry_type, &a->entries[0], &b->entries[0]));
+    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The same request to a daemon that uses no headers. */
-static void compare_with_bare(struct compile_request *request, const struct kernel *kernel)
+/* The lines of a text, sorted. */
+static char *sorted(struct text text)
+{
+    char *copy = strndup(text.at, text.size), *ret = calloc(1, text.size + 2), **lines, *rest = NULL;
+    size_t n = 0, used = 0;
+    lines = calloc(text.size + 1, sizeof *lines);
+    cr_assert(copy && ret && lines);
+    for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        lines[n++] = line;
+    qsort(lines, n, sizeof *lines, by_text);
+    for (size_t k = 0; k < n; k++)
+        used += (size_t)sprintf(ret + used, "%s\n", lines[k]);
+    free(lines);
+    free(copy);
+    return ret;
+}
+
+/* The code, and what the PTX says. NVRTC lays variables of headers that no code reads out in another order when they
+ * come from a precompiled header; the file's table of symbols, and the lines of the PTX, follow it. */
+static void expect_same_code(const struct kernel *a, const struct kernel *b)
+{
+    uint8_t digests[2][DIGEST_SIZE];
+    struct error error = {0};
+    cr_assert(code_sections_digest(a->image, digests[0], &error) == 0, "%s", error.text);
+    cr_assert(code_sections_digest(b->image, digests[1], &error) == 0, "%s", error.text);
+    cr_expect(memcmp(digests[0], digests[1], DIGEST_SIZE) == 0, "the code has changed");
+    char *one = sorted((struct text){(const char *)a->ptx.at, a->ptx.size});
+    char *two = sorted((struct text){(const char *)b->ptx.at, b->ptx.size});
+    cr_expect(strlen(one) > 0 && strcmp(one, two) == 0, "the PTX has changed");
+    free(one);
+    free(two);
+}
+
+/* The same request to a daemon that uses no headers. bytes: the images are the same files, too. */
+static void compare_with_bare(struct compile_request *request, const struct kernel *kernel, bool bytes)
 {
     struct daemon_process other;
     struct wire bare;
     daemon_start(&other, &(struct daemon_options){.args = (const char *const[]){"--pch", "off", NULL}});
     wire_open(&bare, other.socket);
-    expect_same_image(kernel, get_kernel(&bare, request).kernel);
+    const struct kernel *plain = get_kernel(&bare, request).kernel;
+    cr_expect(memcmp(kernel->key, plain->key, DIGEST_SIZE) == 0, "the key has changed");
+    cr_expect(message_equal(&kernel_entry_type, &kernel->entries[0], &plain->entries[0]));
+    expect_same_code(kernel, plain);
+    cr_expect(kernel->image.size == plain->image.size);
+    cr_expect(!bytes || memcmp(kernel->image.at, plain->image.at, plain->image.size) == 0, "the image has changed");
     cr_expect(wire_stats(other.socket).pch_hits_total == 0);
     wire_close(&bare);
     daemon_finish(&other);
@@ -158,8 +193,43 @@ Test(zygotes, I1_the_third_program_begins_from_the_header)
     cr_assert(stats.pch_hits_total == 1 && stats.zygote_forks_total == 1 && stats.pch_bytes > 0);
     cr_assert(stats.pch_refused_total == 0 && stats.pch_unequal_total == 0 && stats.zygote_failures_total == 0);
     cr_assert(!strstr(reply.kernel->log.at, "precompiled"), "%s", reply.kernel->log.at);
-    compare_with_bare(&sample.request, reply.kernel);
+    compare_with_bare(&sample.request, reply.kernel, true);
     cr_assert(count_folders() == 1);
+    daemon_stop_in_order(&daemon_);
+    cr_assert(count_folders() == 0, "something is left");
+}
+
+/* A kernel on the C++ library of the toolkit, another one for every number. */
+static struct compile_request *with_library(struct sample *ret, unsigned number)
+{
+    static char text[1024];
+    snprintf(text, sizeof text,
+             "// kernel %u\n#include <cuda/std/tuple>\n#include <cuda/std/complex>\n"
+             "extern \"C\" __global__ void k(cuda::std::complex<float> *p, int *q) {\n"
+             "  cuda::std::tuple<int, float> t(*q, %u.5f);\n"
+             "  p[1] = p[0] * cuda::std::complex<float>(cuda::std::get<1>(t), 1.0f);\n"
+             "  *q = cuda::std::get<0>(t) + %u;\n}\n",
+             number, number, number);
+    sample_code(ret, text, "k")->with_image = true;
+    ret->request.with_ptx = true;
+    ret->options.toolkit_headers = true;
+    return &ret->request;
+}
+
+Test(zygotes, I1_with_headers_of_the_toolkit)
+{
+    struct sample sample;
+    struct compile_reply reply;
+    struct failure failure;
+    begin(NULL);
+    if (wire_call(&wire, METHOD_COMPILE, with_library(&sample, 1), &reply, &failure) != 0)
+        cr_skip("no toolkit headers here: %s", failure.text.at);
+    get_kernel(&wire, with_library(&sample, 2));
+    BECOMES(zygotes, 1);
+    reply = get_kernel(&wire, with_library(&sample, 3));
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert(stats.pch_hits_total == 1 && stats.pch_refused_total == 0, "%s", daemon_log(&daemon_));
+    compare_with_bare(&sample.request, reply.kernel, false);
     daemon_stop_in_order(&daemon_);
     cr_assert(count_folders() == 0, "something is left");
 }
