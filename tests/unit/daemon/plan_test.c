@@ -1,6 +1,7 @@
 #include "daemon/compile/plan.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/envelope.h"
@@ -173,4 +174,73 @@ Test(plan, missing_blobs_are_listed)
     cr_assert_null(texts);
     plan_destroy(plan);
     blob_store_finish(&blobs);
+}
+
+/* ---- the prefix ---- */
+
+static struct job_prefix prefix_of(struct wish wish, const struct compiler_facts *facts, char *ret_lines, size_t room)
+{
+    struct plan *plan = wish_plan(&wish, facts);
+    plan_find_prefix(plan);
+    struct job_prefix prefix = plan->prefix;
+    if (ret_lines)
+        snprintf(ret_lines, room, "%s", prefix.lines.at ? prefix.lines.at : "none");
+    prefix.lines = (struct text){NULL, 0};
+    plan_destroy(plan);
+    return prefix;
+}
+
+static bool same_prefix(struct wish a, struct wish b)
+{
+    struct compiler_facts facts = wish_facts();
+    struct job_prefix one = prefix_of(a, &facts, NULL, 0), two = prefix_of(b, &facts, NULL, 0);
+    return memcmp(one.digest, two.digest, DIGEST_SIZE) == 0;
+}
+
+#define WITH(rest) ((struct wish){.code = "#include \"inline.h\"\n" rest, .header = "#define A 1\n"})
+
+Test(plan, what_is_behind_and_between_the_includes_is_no_part_of_a_prefix)
+{
+    char lines[256];
+    struct compiler_facts facts = wish_facts();
+    prefix_of(
+        (struct wish){.code = "// one\n# include <x> // two\n/* three */ #include \"y\"\n__global__ void f() {}\n"},
+        &facts, lines, sizeof lines);
+    cr_assert_str_eq(lines, "#include <x>\n#include \"y\"\n");
+    cr_assert(same_prefix(WITH("__global__ void f() {}\n"), WITH("#define B\n__global__ void f() { }\n")));
+    struct wish commented = WITH("__global__ void f() {}\n");
+    commented.code = "// of another kernel\n#include \"inline.h\"\n__global__ void f() {}\n";
+    cr_assert(same_prefix(WITH("__global__ void f() {}\n"), commented));
+}
+
+Test(plan, what_the_front_end_sees_is_a_part_of_a_prefix)
+{
+    struct wish one = WITH("__global__ void f() {}\n"), other = one;
+    struct compiler_facts facts = wish_facts(), newer = wish_facts();
+    other.header = "#define A 2\n";
+    cr_assert_not(same_prefix(one, other), "a header's text");
+    other = one;
+    other.target = "sm_80";
+    cr_assert_not(same_prefix(one, other), "the target");
+    other = one;
+    other.code = "#include \"inline.h\"\n#include \"more.h\"\n__global__ void f() {}\n";
+    cr_assert_not(same_prefix(one, other), "the lines");
+    newer.build[0] ^= 1;
+    struct job_prefix a = prefix_of(one, &facts, NULL, 0), b = prefix_of(one, &newer, NULL, 0);
+    cr_assert_neq(memcmp(a.digest, b.digest, DIGEST_SIZE), 0, "the compiler");
+}
+
+Test(plan, programs_that_get_no_precompiled_header)
+{
+    static const char *const codes[] = {
+        "__global__ void f() {}\n",
+        "#include \"fusiond/types.cuh\"\n__global__ void f() {}\n", /* the preamble is quick */
+        "#define A\n#include <x>\n__global__ void f() {}\n",
+    };
+    struct compiler_facts facts = wish_facts();
+    char lines[64];
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        prefix_of((struct wish){.code = codes[i]}, &facts, lines, sizeof lines);
+        cr_expect_str_eq(lines, "none", "%s", codes[i]);
+    }
 }
