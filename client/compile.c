@@ -12,6 +12,9 @@
 
 _Static_assert(FUSIOND_INTERACTIVE == (int)PRIORITY_INTERACTIVE, "enums.def");
 _Static_assert(FUSIOND_NORMAL == (int)PRIORITY_NORMAL, "enums.def");
+_Static_assert(FUSIOND_QUEUED == (int)COMPILE_STATE_QUEUED, "enums.def");
+_Static_assert(FUSIOND_STARTED == (int)COMPILE_STATE_STARTED, "enums.def");
+_Static_assert(FUSIOND_DONE == (int)COMPILE_STATE_DONE, "enums.def");
 _Static_assert(FUSIOND_BACKGROUND == (int)PRIORITY_BACKGROUND, "enums.def");
 _Static_assert(FUSIOND_CACHE_USE == (int)CACHE_MODE_USE, "enums.def");
 _Static_assert(FUSIOND_CACHE_REQUIRE == (int)CACHE_MODE_REQUIRE, "enums.def");
@@ -135,6 +138,23 @@ static int fill_samples(const struct fusiond_compile_options *options, struct sa
     return 0;
 }
 
+static void on_notification(struct fusiond_connection *connection, uint32_t id, const struct envelope *envelope)
+{
+    const struct fusiond_compile_options *options = connection->notified;
+    struct compile_progress message;
+    struct error ignored;
+    msgpack_zone zone;
+    if (!text_is(envelope->name, NOTIFICATION_COMPILE_PROGRESS) || !msgpack_zone_init(&zone, 256))
+        return;
+    /* What makes no sense, or is of an earlier request, is no reason to fail the compile. */
+    if (message_parse(&compile_progress_type, envelope->body.at, envelope->body.size, &zone, &message, &ignored) == 0 &&
+        message.request == id) {
+        struct fusiond_progress progress = {(enum fusiond_compile_state)message.state, (uint32_t)message.ahead};
+        options->on_progress(options->context, &progress);
+    }
+    msgpack_zone_destroy(&zone);
+}
+
 static int call(struct fusiond_connection *connection, struct fusiond_fusion *fusion,
                 const struct compile_request *request, struct reply *ret, struct error *error)
 {
@@ -204,6 +224,7 @@ int compile_ask(struct fusiond_connection *connection, struct fusiond_fusion *fu
         .with_details = options->parts & FUSIOND_DETAILS,
         .priority = (enum priority)options->priority,
         .cache = (enum cache_mode)options->cache,
+        .progress = options->on_progress != NULL,
     };
     if (fill_samples(options, samples, error) == 0)
         result = ask(connection, fusion, &request, ret, error);
@@ -222,8 +243,13 @@ int fusiond_compile(struct fusiond_connection *connection, struct fusiond_fusion
 {
     static const struct fusiond_compile_options image_only = {.parts = FUSIOND_IMAGE};
     struct error error = {0};
-    return error_export(compile_ask(connection, fusion, options ? options : &image_only, ask_kernel, ret, &error),
-                        &error, ret_error);
+    if (!options)
+        options = &image_only;
+    connection->on_notification = options->on_progress ? on_notification : NULL;
+    connection->notified = options;
+    int result = compile_ask(connection, fusion, options, ask_kernel, ret, &error);
+    connection->on_notification = NULL;
+    return error_export(result, &error, ret_error);
 }
 
 /* ---- after a failure ---- */

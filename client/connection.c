@@ -69,7 +69,8 @@ static bool answers(const struct envelope *envelope, uint32_t id)
     return envelope->kind == ENVELOPE_RESPONSE && (envelope->id == id || (envelope->id == 0 && envelope->error.at));
 }
 
-/* Read until the answer to `id` is there. Answers to cancel requests and notifications are passed over. */
+/* Read until the answer to `id` is there. Answers to cancel requests are passed over, and so
+ * are notifications that nobody wants. */
 static int receive_answer(struct fusiond_connection *connection, uint32_t id, uint64_t deadline_ns,
                           struct envelope *ret_envelope, struct reply *ret, struct error *error)
 {
@@ -82,6 +83,8 @@ static int receive_answer(struct fusiond_connection *connection, uint32_t id, ui
                              connection->path);
         if (answers(ret_envelope, id))
             return 0;
+        if (ret_envelope->kind == ENVELOPE_NOTIFICATION && connection->on_notification)
+            connection->on_notification(connection, id, ret_envelope);
         if (ret_envelope->kind == ENVELOPE_REQUEST ||
             (ret_envelope->kind == ENVELOPE_RESPONSE && ret_envelope->id < FIRST_CANCEL_ID))
             return error_set(error, STATUS_MALFORMED, "the daemon answered request %u, which nobody made",

@@ -24,6 +24,10 @@ struct fusiond_connection {
     uint32_t next_cancel;
     bool cancelled; /* the active request */
 
+    /* What the daemon says while the answer to request `id` is waited for; NULL: it is passed over. */
+    void (*on_notification)(struct fusiond_connection *connection, uint32_t id, const struct envelope *envelope);
+    const void *notified; /* whom on_notification tells */
+
     /* The last failure with its texts. */
     struct frame_copy failure_frame;
     msgpack_zone *failure_zone;

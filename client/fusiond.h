@@ -215,6 +215,17 @@ enum fusiond_cache_mode {
     FUSIOND_CACHE_REFRESH = 4, /* compile anew, and replace what is kept */
 };
 
+enum fusiond_compile_state {
+    FUSIOND_QUEUED = 1,  /* it waits for a worker */
+    FUSIOND_STARTED = 2, /* a worker compiles it */
+    FUSIOND_DONE = 3,    /* the compiler has ended; the answer follows */
+};
+
+struct fusiond_progress {
+    enum fusiond_compile_state state;
+    uint32_t ahead; /* FUSIOND_QUEUED: how many compiles come before it, if no others arrive */
+};
+
 struct fusiond_compile_options {
     unsigned parts;       /* what to fetch; 0: metadata only */
     uint32_t deadline_ms; /* for the compiler, from its start; 0: the daemon's default */
@@ -222,6 +233,10 @@ struct fusiond_compile_options {
     size_t n_samples;
     enum fusiond_priority priority;
     enum fusiond_cache_mode cache;
+    /* How far it is, while the call waits; not called for what is found. It must not use the connection, but for
+     * fusiond_cancel. NULL: not asked for. */
+    void (*on_progress)(void *context, const struct fusiond_progress *progress);
+    void *context;
 };
 
 /* Get the kernel of a fusion, compiled now or found. `options` NULL: {FUSIOND_IMAGE}. A fusion without a target is

@@ -46,6 +46,12 @@ void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *
     send_written(conn, status, fds, n_fds);
 }
 
+void conn_notify(struct conn *conn, const char *name, const struct message_type *type, const void *message)
+{
+    int status = envelope_write_notification(&conn->server->scratch, name, type, message);
+    send_written(conn, status, NULL, 0);
+}
+
 void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure)
 {
     conn->server->stats.requests_failed_total++;

@@ -50,6 +50,8 @@ int conn_create(struct server *server, int fd, uid_t uid, pid_t pid, struct erro
 void conn_reply(struct conn *conn, uint32_t id, enum method method, const void *result, const int *fds, size_t n_fds);
 /* Send the frame of a reply that was written into the server's scratch buffer, which is empty again afterwards. */
 void conn_send_scratch(struct conn *conn, const int *fds, size_t n_fds);
+/* Tell the client something. */
+void conn_notify(struct conn *conn, const char *name, const struct message_type *type, const void *message);
 void conn_fail(struct conn *conn, uint32_t id, const struct failure *failure);
 void conn_fail_with(struct conn *conn, uint32_t id, const struct error *error);
 

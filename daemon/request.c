@@ -169,6 +169,19 @@ static void on_landing(struct passenger *passenger, const struct landing *landin
     request_destroy(request);
 }
 
+static void on_progress(struct passenger *passenger, const struct flight_progress *progress)
+{
+    struct request *request = container_of(passenger, struct request, passenger);
+    struct compile_progress message = {
+        .request = request->id,
+        .has_request = true,
+        .state = progress->state,
+        .ahead = progress->ahead < UINT32_MAX ? progress->ahead : UINT32_MAX,
+        .has_ahead = progress->state == COMPILE_STATE_QUEUED,
+    };
+    conn_notify(request->conn, NOTIFICATION_COMPILE_PROGRESS, &compile_progress_type, &message);
+}
+
 static int keep_params(struct request *request, struct bytes params, struct error *error)
 {
     uint8_t *copy = malloc(params.size);
@@ -277,6 +290,7 @@ static void board(struct conn *conn, uint32_t id, struct bytes params, struct pl
     request->note = note;
     request->with_names = plan->has_first_key;
     request->passenger.on_landing = on_landing;
+    request->passenger.on_progress = plan->request.progress ? on_progress : NULL;
     request->passenger.owner = (struct queue_owner){plan->request.priority, conn->uid, conn->number};
     if (keep_names(request, plan->resolved.entry_names, params, &error) < 0) {
         plan_destroy(plan);

@@ -202,13 +202,19 @@ int envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failu
     return end(&pack);
 }
 
-int envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message)
+int envelope_write_notification(msgpack_sbuffer *out, const char *name, const struct message_type *type,
+                                const void *message)
 {
     struct pack pack;
     begin(&pack, out, 3, ENVELOPE_NOTIFICATION);
-    pack_string(&pack.packer, type->name);
+    pack_string(&pack.packer, name);
     message_encode(type, message, &pack.packer);
     return end(&pack);
+}
+
+int envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message)
+{
+    return envelope_write_notification(out, type->name, type, message);
 }
 
 struct failure failure_of(const struct error *error)

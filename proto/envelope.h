@@ -36,6 +36,11 @@ int envelope_write_reply(msgpack_sbuffer *out, uint32_t id, enum method method, 
 int envelope_write_packed(msgpack_sbuffer *out, uint32_t id, struct bytes result);
 int envelope_write_failure(msgpack_sbuffer *out, uint32_t id, const struct failure *failure);
 
+/* A notification to a client: a frame with [2, name, map]. */
+#define NOTIFICATION_COMPILE_PROGRESS "compile.progress"
+int envelope_write_notification(msgpack_sbuffer *out, const char *name, const struct message_type *type,
+                                const void *message);
+
 /* A message of the worker channel: a frame with [2, type name, map]. */
 int envelope_write_message(msgpack_sbuffer *out, const struct message_type *type, const void *message);
 /* Read one, which must be of the given type. */

@@ -6,6 +6,7 @@
 #include "client/fusion.h"
 #include "client/fusionctl/compile.h"
 #include "client/fusionctl/print.h"
+#include "client/fusionctl/progress.h"
 #include "client/fusionctl/verbs.h"
 #include "client/kernel.h"
 
@@ -183,11 +184,17 @@ static int compile_one(struct fusiond_connection *connection, const char *path, 
         .parts = (settings->log ? FUSIOND_LOG : 0) | (json ? FUSIOND_DETAILS : 0),
         .priority = settings->priority,
         .cache = settings->cache,
+        .on_progress = json ? NULL : progress_take,
     };
     if (compile_load(path, settings, &fusion, &error) < 0)
         return fail(&error);
     int result = 0;
-    if (fusiond_compile(connection, fusion, &options, &kernel, &error) < 0) {
+    if (!json)
+        progress_begin(path);
+    int status = fusiond_compile(connection, fusion, &options, &kernel, &error);
+    if (!json)
+        progress_end();
+    if (status < 0) {
         compile_print_failure(connection, fusion);
         fprintf(stderr, "%s: ", path);
         result = fail(&error);

@@ -11,6 +11,9 @@
 #include "daemon/compiler/nvrtc.h"
 #include "proto/envelope.h"
 
+/* Who waits is told of his turn at most this often. */
+#define TELL_EVERY_NS 500000000u
+
 enum flight_state {
     FLIGHT_LOOKING_UP,
     FLIGHT_TRANSFORMING,
@@ -42,11 +45,60 @@ struct flight {
     bool brief; /* the second attempt of a compile that ran out of memory */
     uint64_t queue_ns;
     uint64_t compile_ns;
+    bool has_begun; /* a worker had it */
+    bool has_ended;
 };
 
 static struct pool *pool_of(const struct flight *flight)
 {
     return flight->flights->pools[flight->plan->compiler_at];
+}
+
+/* ---- how far it is ---- */
+
+static void tell(struct passenger *passenger)
+{
+    const struct flight *flight = passenger->flight;
+    struct flight_progress progress = {.state = COMPILE_STATE_QUEUED};
+    if (!passenger->on_progress || flight->state == FLIGHT_LOOKING_UP)
+        return;
+    if (flight->has_ended)
+        progress.state = COMPILE_STATE_DONE;
+    else if (flight->has_begun)
+        progress.state = COMPILE_STATE_STARTED;
+    else
+        progress.ahead = pool_ahead(pool_of(flight), &flight->job);
+    passenger->on_progress(passenger, &progress);
+}
+
+static void tell_all(struct flight *flight)
+{
+    for (struct list *link = flight->passengers.next; link != &flight->passengers; link = link->next)
+        tell(container_of(link, struct passenger, link));
+}
+
+/* A turn was taken, so others have come nearer to theirs. */
+static void tell_who_waits(struct flights *flights)
+{
+    uint64_t now = uv_hrtime();
+    if (list_empty(&flights->watchers) || now - flights->told_ns < TELL_EVERY_NS)
+        return;
+    flights->told_ns = now;
+    for (struct list *link = flights->watchers.next; link != &flights->watchers; link = link->next) {
+        struct passenger *passenger = container_of(link, struct passenger, in_watchers);
+        if (passenger->flight->state == FLIGHT_COMPILING && !passenger->flight->has_begun)
+            tell(passenger);
+    }
+}
+
+static void on_started(struct pool_job *job)
+{
+    struct flight *flight = container_of(job, struct flight, job);
+    if (flight->has_begun)
+        return; /* after a crash */
+    flight->has_begun = true;
+    tell_all(flight);
+    tell_who_waits(flight->flights);
 }
 
 /* ---- landing ---- */
@@ -74,6 +126,7 @@ static void land(struct flight *flight, struct landing *landing)
     while ((link = list_pop(&flight->passengers))) {
         struct passenger *passenger = container_of(link, struct passenger, link);
         passenger->flight = NULL;
+        list_remove(&passenger->in_watchers);
         if (!passenger->leads && outcome != OUTCOME_HIT_DATABASE)
             flights->stats->joined_total++;
         landing->outcome = passenger->leads || outcome != OUTCOME_COMPILED ? outcome : OUTCOME_JOINED;
@@ -244,6 +297,9 @@ static void on_compiled(struct pool_job *job, const struct pool_outcome *outcome
         land_with_names_shown(flight);
         return;
     }
+    flight->has_ended = true;
+    if (flight->has_begun)
+        tell_all(flight);
     if (is_compiled)
         kernel = product_of(flight->plan, &flight->id.kernel, outcome, &error);
     if (kernel && flight->mode == CACHE_MODE_BYPASS) {
@@ -289,12 +345,15 @@ static int submit(struct flight *flight, struct pool *pool, struct error *error)
     plan_find_prefix(flight->plan);
     flight->job.prefix = flight->plan->prefix.lines.at && !flight->brief ? &flight->plan->prefix : NULL;
     flight->job.deadline_ms = flight->plan->request.deadline_ms;
+    flight->job.started = on_started;
     flight->job.done = on_compiled;
     flight->job.owner = container_of(first, struct passenger, link)->owner;
     if (pool_submit(pool, &flight->job, error) < 0)
         return -1;
     for (struct list *link = first->next; link != &flight->passengers; link = link->next)
         pool_join(pool, &flight->job, &container_of(link, struct passenger, link)->owner);
+    if (!flight->has_begun)
+        tell_all(flight);
     return 0;
 }
 
@@ -456,6 +515,7 @@ void flights_init(struct flights *flights, struct kernel_store *store, struct po
 {
     *flights = (struct flights){
         .store = store, .pools = pools, .blobs = blobs, .stats = stats, .on_landed = on_landed, .owner = owner};
+    list_init(&flights->watchers);
     failures_init(&flights->failures, remember_ms);
 }
 
@@ -520,8 +580,12 @@ int flights_board(struct flights *flights, struct plan *plan, struct passenger *
     }
     passenger->flight = flight;
     list_push(&flight->passengers, &passenger->link);
+    list_init(&passenger->in_watchers);
+    if (passenger->on_progress)
+        list_push(&flights->watchers, &passenger->in_watchers);
     if (!passenger->leads && flight->state == FLIGHT_COMPILING)
         pool_join(pool_of(flight), &flight->job, &passenger->owner);
+    tell(passenger);
     return 0;
 }
 
@@ -531,6 +595,7 @@ void passenger_leave(struct passenger *passenger)
     if (!flight)
         return;
     list_remove(&passenger->link);
+    list_remove(&passenger->in_watchers);
     passenger->flight = NULL;
     if (list_empty(&flight->passengers) && flight->state == FLIGHT_COMPILING &&
         pool_withdraw(pool_of(flight), &flight->job))

@@ -41,14 +41,24 @@ struct landing {
     uint64_t compile_ns;
 };
 
+/* How far a flight's compile is. */
+struct flight_progress {
+    enum compile_state state;
+    size_t ahead; /* queued: how many compiles come before it */
+};
+
 /* Somebody who waits, embedded in a request. */
 struct passenger {
     struct list link;
+    struct list in_watchers;  /* of all flights: who wants to know how far it is */
     struct flight *flight;    /* NULL when it waits for nothing */
     struct queue_owner owner; /* for whom; set before it boards */
     bool leads;
     /* Called once, on the loop, later than flights_board; then the passenger waits for nothing. */
     void (*on_landing)(struct passenger *passenger, const struct landing *landing);
+    /* Whenever it is further than before; may be called from within flights_board. It must not end anybody's waiting.
+     * NULL: nobody wants to know. */
+    void (*on_progress)(struct passenger *passenger, const struct flight_progress *progress);
 };
 
 struct flights {
@@ -60,8 +70,10 @@ struct flights {
     struct stats_reply *stats;
     struct shown_names shown;
     struct failures failures;
-    struct observers *observers;    /* likewise */
-    struct transforms *transforms;  /* NULL: there are none */
+    struct observers *observers;   /* likewise */
+    struct transforms *transforms; /* NULL: there are none */
+    struct list watchers;
+    uint64_t told_ns;               /* when they were last told of their turns */
     void (*on_landed)(void *owner); /* a flight is over and gone */
     void *owner;
 };

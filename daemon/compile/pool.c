@@ -177,6 +177,8 @@ static void give_job(struct pool *pool, struct worker *worker)
     job->attempts++;
     job->forked |= worker->forked;
     worker_give(worker, job->frame.data, job->frame.size, deadline_of(pool, job), job);
+    if (job->started)
+        job->started(job);
 }
 
 /* A result of another compiler than the job was keyed for would be stored under the wrong key. */
@@ -670,6 +672,11 @@ void pool_join(struct pool *pool, struct pool_job *job, const struct queue_owner
 {
     if (queue_waits(&job->place))
         queue_join(&pool->queue, &job->place, owner);
+}
+
+size_t pool_ahead(const struct pool *pool, const struct pool_job *job)
+{
+    return queue_waits(&job->place) ? queue_ahead(&pool->queue, &job->place) : 0;
 }
 
 bool pool_withdraw(struct pool *pool, struct pool_job *job)

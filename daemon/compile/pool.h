@@ -61,6 +61,8 @@ struct pool_job {
     uint64_t queue_ns;
     unsigned attempts;
     bool forked; /* a zygote's child has had it */
+    /* A worker has it; may be called from within pool_submit, and again after a crash. May be NULL. */
+    void (*started)(struct pool_job *job);
     /* Called exactly once after a successful pool_submit, later, on the loop, unless the job is withdrawn. */
     void (*done)(struct pool_job *job, const struct pool_outcome *outcome);
 };
@@ -93,6 +95,8 @@ int pool_submit(struct pool *pool, struct pool_job *job, struct error *error);
 
 /* Somebody else wants it, too: if it still waits, its turn may come sooner. */
 void pool_join(struct pool *pool, struct pool_job *job, const struct queue_owner *owner);
+/* How many jobs come before one that waits, if no others arrive; 0 when it does not wait. */
+size_t pool_ahead(const struct pool *pool, const struct pool_job *job);
 /* Nobody wants it any more. true: it had not begun, and `done` is never called; false: a compile that has begun goes
  * on. */
 bool pool_withdraw(struct pool *pool, struct pool_job *job);

@@ -177,6 +177,31 @@ Test(fusionctl, the_daemons_refusals_name_field_value_and_limit)
     expect_err("UNSUPPORTED_TARGET");
 }
 
+/* Doubling macros keep the compiler busy until its deadline. */
+Test(fusionctl, a_compile_that_takes_long_says_so)
+{
+    char code[256], json[256], text[2048] = "#define A0 1 +\n", expected[300];
+    size_t used = strlen(text);
+    for (int i = 1; i <= 30; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "#define A%d A%d A%d\n", i, i - 1, i - 1);
+    snprintf(text + used, sizeof text - used, "__device__ int x = A30 1;\n__global__ void k() {}\n");
+    write_file("slow.cu", text, code);
+    write_file("slow.json",
+               "{\"code\": \"slow.cu\", \"entries\": [\"k\"], \"structured\": true, \"side_effects_only\": true}",
+               json);
+    RUN(the_daemon, "compile", json, "-t", "sm_90a", "--deadline", "4000");
+    expect_status(1);
+    expect_err("TIMEOUT");
+    /* The output is no terminal: a plain line. */
+    snprintf(expected, sizeof expected, "%s: compiling\n", json);
+    cr_assert_eq(strncmp(output.err, expected, strlen(expected)), 0, "%s", output.err);
+    cr_assert_null(strchr(output.err, '\r'), "%s", output.err);
+    /* What is quick says nothing, nor does --json. */
+    RUN(the_daemon, "compile", json, "-t", "sm_90a", "--deadline", "4100", "--json");
+    expect_status(1);
+    cr_assert_null(strstr(output.err, "compiling"), "%s", output.err);
+}
+
 /* ---- looking ---- */
 
 static json_t *compile_json(void)

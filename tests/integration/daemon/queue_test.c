@@ -141,6 +141,61 @@ Test(queue, a_cancelled_compile_that_has_not_begun_never_does)
     daemon_is_well();
 }
 
+/* ---- progress ---- */
+
+/* The next frame is this notification. Returns how many are ahead. */
+static uint64_t told(struct wire *wire, uint32_t id, enum compile_state state)
+{
+    struct envelope envelope;
+    struct compile_progress progress;
+    struct error error;
+    cr_assert(wire_read(wire, WIRE_PATIENCE_MS, &envelope) == WIRE_FRAME);
+    cr_assert(envelope.kind == ENVELOPE_NOTIFICATION && text_is(envelope.name, "compile.progress"), "kind %d",
+              (int)envelope.kind);
+    cr_assert(message_parse(&compile_progress_type, envelope.body.at, envelope.body.size, &wire->zone, &progress,
+                            &error) == 0,
+              "%s", error.text);
+    cr_assert(progress.request == id && progress.state == state, "request %llu is %s",
+              (unsigned long long)progress.request, compile_state_word((int)progress.state));
+    cr_assert(progress.has_ahead == (state == COMPILE_STATE_QUEUED));
+    return progress.ahead;
+}
+
+Test(queue, who_asks_is_told_how_far_its_compile_is)
+{
+    struct sample sample;
+    for (unsigned i = 0; i < 3; i++)
+        asked[i] = wire_ask(&crowd, METHOD_COMPILE, sample_kernel(&sample, i));
+    flights_become(&daemon_, 4);
+    sample_kernel(&sample, 1000)->progress = true;
+    sample.request.priority = PRIORITY_NORMAL;
+    uint32_t id = wire_ask(&single, METHOD_COMPILE, &sample.request);
+    cr_assert(told(&single, id, COMPILE_STATE_QUEUED) == 3);
+    cr_assert(wire_answer(&crowd, hang, METHOD_COMPILE, NULL, NULL) == STATUS_TIMEOUT);
+    for (unsigned i = 0; i < 3; i++) /* nobody else is told anything */
+        cr_assert(wire_answer(&crowd, asked[i], METHOD_COMPILE, NULL, NULL) == 0);
+    /* The hang has kept it waiting for longer than news are apart. */
+    uint64_t ahead = told(&single, id, COMPILE_STATE_QUEUED);
+    cr_assert(ahead < 3, "%llu are ahead", (unsigned long long)ahead);
+    struct envelope envelope;
+    enum compile_state state = COMPILE_STATE_QUEUED;
+    while (state != COMPILE_STATE_DONE) { /* slow compiles make for more news */
+        struct compile_progress progress;
+        struct error error;
+        cr_assert(wire_read(&single, WIRE_PATIENCE_MS, &envelope) == WIRE_FRAME);
+        cr_assert(envelope.kind == ENVELOPE_NOTIFICATION);
+        cr_assert(message_parse(&compile_progress_type, envelope.body.at, envelope.body.size, &single.zone, &progress,
+                                &error) == 0);
+        cr_assert(progress.state == state || progress.state == state + 1u, "%s after %s",
+                  compile_state_word((int)progress.state), compile_state_word((int)state));
+        state = progress.state;
+    }
+    cr_assert(wire_answer(&single, id, METHOD_COMPILE, NULL, NULL) == 0);
+    /* What is found causes none. */
+    cr_assert(get_kernel(&single, &sample.request).outcome == OUTCOME_HIT_MEMORY);
+    daemon_is_well();
+}
+
 /* ---- too much ---- */
 
 /* A daemon with these limits instead of the one that `setup` started. */

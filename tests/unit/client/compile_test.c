@@ -88,6 +88,66 @@ static void answer_inline(struct peer *peer)
     peer_expect_end(peer);
 }
 
+/* ---- progress ---- */
+
+static void send_progress(struct peer *peer, const char *name, uint32_t id, enum compile_state state, uint64_t ahead)
+{
+    struct compile_progress progress = {
+        .request = id, .has_request = true, .state = state, .ahead = ahead, .has_ahead = state == COMPILE_STATE_QUEUED};
+    msgpack_sbuffer out;
+    msgpack_sbuffer_init(&out);
+    assert(envelope_write_notification(&out, name, &compile_progress_type, &progress) == 0);
+    peer_send(peer, out.data, out.size, NULL, 0);
+    msgpack_sbuffer_destroy(&out);
+}
+
+static void answer_slowly(struct peer *peer)
+{
+    struct compile_request request;
+    struct kernel kernel = some_kernel();
+    peer_greet(peer);
+    for (int i = 0; i < 2; i++) {
+        uint32_t id = peer_expect(peer, METHOD_COMPILE, &request);
+        assert(request.progress == (i == 0));
+        send_progress(peer, "compile.progress", id, COMPILE_STATE_QUEUED, 7);
+        send_progress(peer, "compile.progress", id + 1, COMPILE_STATE_QUEUED, 6); /* of no request of ours */
+        send_progress(peer, "something.newer", id, COMPILE_STATE_QUEUED, 5);
+        send_progress(peer, "compile.progress", id, COMPILE_STATE_STARTED, 0);
+        send_progress(peer, "compile.progress", id, COMPILE_STATE_DONE, 0);
+        reply_kernel(peer, id, &kernel, NULL, 0);
+    }
+    peer_expect_end(peer);
+}
+
+static void on_progress(void *context, const struct fusiond_progress *progress)
+{
+    char *news = context;
+    size_t used = strlen(news);
+    snprintf(news + used, 64 - used, "%d:%u ", (int)progress->state, progress->ahead);
+}
+
+Test(compile, progress_comes_by_a_callback_to_who_asks_for_it)
+{
+    struct peer peer;
+    struct fusiond_kernel *kernel;
+    struct fusiond_error error;
+    char news[64] = "";
+    struct fusiond_compile_options options = {.on_progress = on_progress, .context = news};
+    struct fusiond_fusion *fusion = some_fusion();
+    peer_start(&peer, answer_slowly, NULL);
+    struct fusiond_connection *connection = connect_to(&peer);
+    cr_assert_eq(fusiond_compile(connection, fusion, &options, &kernel, &error), 0, "%s", error.text);
+    cr_assert_str_eq(news, "1:7 2:0 3:0 ");
+    fusiond_kernel_destroy(kernel);
+    options.on_progress = NULL;
+    cr_assert_eq(fusiond_compile(connection, fusion, &options, &kernel, &error), 0, "%s", error.text);
+    cr_assert_str_eq(news, "1:7 2:0 3:0 ");
+    fusiond_kernel_destroy(kernel);
+    fusiond_close(connection);
+    peer_join(&peer);
+    fusiond_fusion_destroy(fusion);
+}
+
 Test(compile, a_fusion_goes_in_and_a_kernel_comes_out)
 {
     struct peer peer;

@@ -354,6 +354,79 @@ Test(flight, who_leaves_while_it_is_looked_up_causes_no_compile)
     cr_assert_eq(stats.worker_starts_total, 0);
 }
 
+/* ---- progress ---- */
+
+static char news[256]; /* what was told, by number: "1q2 1s 1d" */
+
+static void on_progress(struct passenger *passenger, const struct flight_progress *progress)
+{
+    struct rider *rider = container_of(passenger, struct rider, passenger);
+    size_t used = strlen(news);
+    if (progress->state == COMPILE_STATE_QUEUED)
+        snprintf(news + used, sizeof news - used, "%dq%zu ", rider->number, progress->ahead);
+    else
+        snprintf(news + used, sizeof news - used, "%d%c ", rider->number,
+                 progress->state == COMPILE_STATE_STARTED ? 's' : 'd');
+}
+
+static void board_curious(struct rider *rider, int number, int code)
+{
+    struct compiler_facts facts = wish_facts();
+    struct wish wish = {.code = codes[code]};
+    struct error error;
+    *rider = (struct rider){
+        .number = number,
+        .passenger = {.on_landing = on_landing, .on_progress = on_progress, .owner = {PRIORITY_INTERACTIVE, 1000, 1}}};
+    cr_assert_eq(flights_board(&flights, wish_plan(&wish, &facts), &rider->passenger, &error), 0);
+}
+
+static void expect_news(const char *expected)
+{
+    cr_assert_str_eq(news, expected);
+    news[0] = '\0';
+}
+
+Test(flight, who_wants_to_know_is_told_how_far_it_is)
+{
+    struct rider riders[4], leaving;
+    start("waits");
+    board_curious(&riders[0], 0, 0);
+    expect_news(""); /* it is looked for */
+    pump_until(news[0]);
+    expect_news("0q0 "); /* no worker is there yet */
+    pump_until(stats.workers_busy == 1);
+    expect_news("0s ");
+    board_curious(&riders[1], 1, 1);
+    pump_until(news[0]);
+    expect_news("1q0 ");
+    board_curious(&riders[2], 2, 2);
+    board_curious(&leaving, 3, 2);
+    pump_until(stats.queue_depth == 2);
+    expect_news("2q1 3q1 ");
+    board_curious(&riders[3], 4, 0);
+    expect_news("4s "); /* who joins is told at once */
+    passenger_leave(&leaving.passenger);
+    land_all(3);
+    cr_assert_not_null(strstr(news, "0d 4d "), "%s", news);
+    cr_assert_not_null(strstr(news, "1s "), "%s", news);
+    cr_assert_not_null(strstr(news, "1d "), "%s", news);
+    cr_assert_not_null(strstr(news, "2s 2d "), "%s", news);
+    cr_assert_null(strchr(news, '3'), "%s", news);
+    cr_assert(list_empty(&flights.watchers));
+}
+
+Test(flight, what_is_found_causes_no_news)
+{
+    struct rider first, again;
+    start("normal");
+    board(&first, (struct wish){.code = codes[0]});
+    pump_until(n_landed == 1);
+    board_curious(&again, 0, 0);
+    pump_until(n_landed == 2);
+    cr_assert_eq(again.outcome, OUTCOME_HIT_DATABASE);
+    expect_news("");
+}
+
 Test(flight, a_failure_reaches_everybody)
 {
     struct rider riders[3];
