@@ -94,7 +94,7 @@ const struct verb verb_dump = {
     .name = "dump",
     .summary = "write all there is of a kernel into files",
     .help = "usage: fusionctl dump KEY… | --label L [--what PARTS] [--to DIR|-] [--force]\n\n"
-            "KEY is a kernel's key or the beginning of one. Files are named by label and key:\n\n"
+            "KEY is a kernel's key or the beginning of one. Files are named by title or label, and key:\n\n"
             "  code    LABEL.KEY.cu          the code that the client sent\n"
             "  source  LABEL.KEY.full.cu     the whole program, with the preamble in it\n"
             "  args    LABEL.KEY.args.json   the compiler's arguments, and what else decided about the image\n"

@@ -312,10 +312,22 @@ static void put_launch(struct dump *dump, const json_t *launch)
 
 /* ---- the kernel ---- */
 
-/* Label, or else the first entry, and the beginning of the key. */
+/* What the generator of the kernel called it; "" when that is no more than label and key. */
+static const char *own_title(const struct fusiond_kernel *kernel)
+{
+    enum { SHORT = 8 };
+    struct text title = kernel->message.title;
+    if (!title.at || (title.size > SHORT && memcmp(title.at + title.size - SHORT, kernel->key, SHORT) == 0))
+        return "";
+    return title.at;
+}
+
+/* Title, label, or first entry: the first that there is; and the beginning of the key. */
 static void name_kernel(const struct fusiond_kernel *kernel, char ret[ID_ROOM])
 {
-    const char *label = fusiond_kernel_label(kernel);
+    const char *label = own_title(kernel);
+    if (!*label)
+        label = fusiond_kernel_label(kernel);
     if (!*label && kernel->message.n_entries)
         label = kernel->message.entries[0].name.at;
     dump_plain(label, ret, ID_ROOM - 16);

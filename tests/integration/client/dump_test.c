@@ -256,3 +256,26 @@ Test(dump, B8_1_a_run_tells_how_it_was_launched)
     json_decref(launch);
     expect_part("transpose", key, ".cu", "__global__");
 }
+
+Test(dump, B7_1_files_are_named_as_the_generator_names_its_kernels)
+{
+    char json[256], code[256];
+    mkdir(folder, 0700);
+    snprintf(code, sizeof code, "%s/own.cu", folder);
+    snprintf(json, sizeof json, "%s/own.json", folder);
+    file_write(code, "__global__ void own(int *p)\n{\n    *p = 1;\n}\n", 0600);
+    file_write(json,
+               "{\"label\": \"a label/\", \"scheduler\": \"reduction\", \"code\": \"own.cu\", \"entries\": [\"own\"],"
+               " \"side_effects_only\": true, \"ids\": {\"fusion\": 3, \"concrete\": 1, \"runtime\": 0, \"group\": 2}}",
+               0600);
+    RUN("compile", json, "-t", "host", "--dump", folder, "--what", "code");
+    expect_status(0);
+    cr_assert(strstr(output.out, "reduction_f3_c1_r0_g2."), "%s", output.out);
+    file_write(json,
+               "{\"label\": \"a label/\", \"code\": \"own.cu\", \"entries\": [\"own\"], \"side_effects_only\": true,"
+               " \"compile\": {\"asserts\": true}}",
+               0600);
+    RUN("compile", json, "-t", "host", "--dump", folder, "--what", "code");
+    expect_status(0);
+    cr_assert(strstr(output.out, "a_label_."), "%s", output.out);
+}
