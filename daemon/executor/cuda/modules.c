@@ -8,6 +8,8 @@
 
 /* Of each of the loader's logs. */
 #define LOG_ROOM 8192
+/* CUDA_ERROR_UNSUPPORTED_PTX_VERSION */
+#define TOO_NEW 222
 /* What every function may use without being asked. */
 #define DEFAULT_DYNAMIC_SHARED (48 << 10)
 
@@ -28,6 +30,12 @@ struct device_module {
 static int refuse(struct cuda_device *device, int result, const char *log, struct error *error)
 {
     char line[300];
+    int version = device->driver->version;
+    if (result == TOO_NEW)
+        return error_set(error, STATUS_LOAD_FAILED,
+                         "the kernel is PTX of a newer CUDA than the driver's (%d.%d); compile it for the device's own "
+                         "target, or with an older NVRTC",
+                         version / 1000, version % 1000 / 10);
     cuda_check(device, "cuModuleLoadDataEx", result, error);
     if (!error || error->code == STATUS_OUT_OF_MEMORY)
         return -1;

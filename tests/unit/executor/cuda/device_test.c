@@ -123,6 +123,10 @@ Test(cuda_device, B6_1_a_loader_is_quoted)
     cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_CUBIN, fd, 5000, &limited, &module, &error), -1);
     cr_expect_eq(error.code, STATUS_LOAD_FAILED, "%s", error.text);
     cr_expect(strstr(error.text, "the loader's own words") && strstr(error.text, "(209)"), "%s", error.text);
+    setenv("FAKE_CUDA_FAIL", "cuModuleLoadDataEx:222", 1);
+    cr_assert_eq(backend->ops->load(backend, IMAGE_KIND_PTX, fd, 5000, &limited, &module, &error), -1);
+    cr_expect_eq(error.code, STATUS_LOAD_FAILED, "%s", error.text);
+    cr_expect(strstr(error.text, "PTX of a newer CUDA than the driver's (13.0)"), "%s", error.text);
     close(fd);
     close_device();
 }
