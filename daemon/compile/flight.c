@@ -8,7 +8,7 @@
 #include "daemon/base/require.h"
 #include "daemon/compile/product.h"
 #include "daemon/compile/title.h"
-#include "daemon/compiler/nvrtc.h"
+#include "daemon/compiler/worker.h"
 #include "proto/envelope.h"
 
 /* Who waits is told of his turn at most this often. */

@@ -6,18 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/compiler/worker.h"
 #include "proto/error.h"
 #include "proto/message.h"
 
 #define NVRTC_MAX_ARCHS 256
-
-/* Result codes that are made or looked at here; the text of any code comes from the library. */
-enum nvrtc_result {
-    NVRTC_RESULT_SUCCESS = 0,
-    NVRTC_RESULT_OUT_OF_MEMORY = 1,
-    NVRTC_RESULT_INVALID_INPUT = 3,
-    NVRTC_RESULT_INTERNAL_ERROR = 11,
-};
 
 /* The loaded library. It stays loaded until the process ends. */
 struct nvrtc {

@@ -5,6 +5,14 @@
 /* worker_ready.protocol. Parent and worker are installed together; another number means that they were not. */
 #define WORKER_PROTOCOL 1
 
+/* Codes in worker_result.result that are made or looked at; the text of any code comes from the library. */
+enum nvrtc_result {
+    NVRTC_RESULT_SUCCESS = 0,
+    NVRTC_RESULT_OUT_OF_MEMORY = 1,
+    NVRTC_RESULT_INVALID_INPUT = 3,
+    NVRTC_RESULT_INTERNAL_ERROR = 11,
+};
+
 /* Exit codes. 0: the parent closed the channel, or --probe was answered. */
 enum worker_exit {
     WORKER_EXIT_DONE = 0,
