@@ -57,7 +57,7 @@ static void take_warnings(struct draft *draft, const struct plan *plan)
         draft->warnings[n++] = plan->resolved.warnings[i];
     for (size_t i = 0; i < draft->kernel.n_entries && n < MAX_WARNINGS; i++) {
         const struct kernel_entry *entry = &draft->entries[i];
-        if (entry->spill_stores + entry->spill_loads == 0)
+        if (entry->spill_stores + entry->spill_loads <= plan->request.fusion->spill_threshold)
             continue;
         snprintf(draft->spill_texts[i], sizeof draft->spill_texts[i],
                  "%.512s spills: %llu bytes stored, %llu bytes loaded at %llu registers", plan->resolved.entries[i].at,

@@ -96,6 +96,20 @@ Test(product, B3_3_spills_are_a_warning)
     held_kernel_destroy(held);
 }
 
+Test(product, B3_3_spills_up_to_the_threshold_are_none)
+{
+    struct fusion fusion = *plan->request.fusion;
+    entry.spill_stores = 8;
+    entry.spill_loads = 16;
+    plan->request.fusion = &fusion;
+    for (uint64_t threshold = 23; threshold <= 24; threshold++) {
+        fusion.spill_threshold = threshold;
+        struct held_kernel *held = make();
+        cr_assert_eq(held->kernel.n_warnings, 24 - threshold);
+        held_kernel_destroy(held);
+    }
+}
+
 Test(product, B3_1_a_name_in_an_unnamed_namespace_is_not_reproducible)
 {
     entry.lowered = TEXT_OF("_ZN52_GLOBAL__N__0a1b2c3d_9_fusion_cu_1234_56781fEv");
