@@ -13,8 +13,10 @@
 #include "daemon/compiler/worker.h"
 #include "proto/envelope.h"
 
-/* The oldest NVRTC whose headers are known to change no code. Each zygote proves it for itself, too. */
-#define OLDEST_MAJOR 13
+/* The oldest NVRTC that makes headers; none since is known to change code (docs/zygotes.md). Each zygote proves it for
+ * itself, too. */
+#define OLDEST_MAJOR 12
+#define OLDEST_MINOR 8
 /* From the start to zygote_ready: three compiles of headers and the library's start, on a machine whose every core
  * compiles. */
 #define START_DEADLINE_MS 120000
@@ -403,7 +405,8 @@ static void start(struct zygotes *zygotes, const struct job_prefix *prefix, cons
 
 bool zygotes_trust(const struct compiler_facts *facts)
 {
-    return facts->kind != COMPILER_HOST && facts->major >= OLDEST_MAJOR;
+    bool old = facts->major < OLDEST_MAJOR || (facts->major == OLDEST_MAJOR && facts->minor < OLDEST_MINOR);
+    return facts->kind != COMPILER_HOST && !old;
 }
 
 void zygotes_compiled(struct zygotes *zygotes, const struct job_prefix *prefix, const msgpack_sbuffer *frame,
