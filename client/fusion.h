@@ -43,6 +43,10 @@ const struct fusion *fusion_message(struct fusiond_fusion *fusion, struct error 
 /* Take ownership of bytes (from malloc) as a header. -1 with OUT_OF_MEMORY; the bytes are freed then. */
 int fusion_take_header(struct fusiond_fusion *fusion, const char *name, void *bytes, size_t size, struct error *error);
 
+/* Read a whole regular file of at most `limit` bytes; INVALID_FILE for what is none. The result ends with a NUL that
+ * *ret_size does not count. */
+int fusion_read_file(const char *path, size_t limit, char **ret, size_t *ret_size, struct error *error);
+
 /* Append a JSON value as MessagePack. -1 with INVALID_FIELD for what has no form there. */
 int fusion_pack_json(const json_t *value, msgpack_packer *packer, struct error *error);
 

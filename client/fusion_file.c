@@ -12,8 +12,7 @@
 /* A description is small; code and headers have the limits of the wire. */
 #define MAX_JSON (4u << 20)
 
-/* Read a whole regular file of at most `limit` bytes. The result ends with a NUL that *ret_size does not count. */
-static int read_file(const char *path, size_t limit, char **ret, size_t *ret_size, struct error *error)
+int fusion_read_file(const char *path, size_t limit, char **ret, size_t *ret_size, struct error *error)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -76,7 +75,7 @@ static int read_beside(const char *description, const char *field, const char *n
     char *path = beside(description, name);
     if (!path)
         return error_set(error, STATUS_OUT_OF_MEMORY, "%s: no memory for a path", field);
-    if (read_file(path, limit, ret, ret_size, error) < 0) {
+    if (fusion_read_file(path, limit, ret, ret_size, error) < 0) {
         free(path);
         return error_wrap(error, "%s", field);
     }
@@ -130,7 +129,7 @@ static int load_tree(struct fusiond_fusion *fusion, struct error *error)
     char *bytes;
     size_t size;
     json_error_t problem;
-    if (read_file(fusion->path, MAX_JSON, &bytes, &size, error) < 0)
+    if (fusion_read_file(fusion->path, MAX_JSON, &bytes, &size, error) < 0)
         return -1;
     json_t *tree = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &problem);
     free(bytes);

@@ -149,6 +149,16 @@ FUSIOND_API int fusiond_fusion_add_header(struct fusiond_fusion *fusion, const c
 FUSIOND_API int fusiond_fusion_set_target(struct fusiond_fusion *fusion, const char *target,
                                           struct fusiond_error *error);
 
+/* Find what the code includes, and what that includes, in its own folder (of `source_path`; NULL: of the fusion file's
+ * code, else the current one) and in `folders`, and add it as headers. The compiler never sees these folders: each
+ * file gets a name, by which the texts refer to it. Conditions are not decided, so files may be added that are not
+ * used. What is found nowhere is left to the compiler, but for a quoted name outside of every condition: INVALID_FILE.
+ * So are a pipe or a device, and a file that cannot be read. Headers that the fusion has already are used as they are.
+ */
+FUSIOND_API int fusiond_fusion_add_include_tree(struct fusiond_fusion *fusion, const char *source_path,
+                                                const char *const *folders, size_t n_folders,
+                                                struct fusiond_error *error);
+
 /* One option of the fusion file by its JSON name, with its value as JSON text: ("compile.block_size", "256"),
  * ("index_type", "int32") or ("index_type", "\"int32\""), ("label", "softmax"), ("compile.fast_math", "true"),
  * ("side_effects_only", "true"). UNKNOWN_FIELD when there is no such field. */

@@ -29,6 +29,12 @@ bool compile_option(struct compile_settings *settings, int option)
         settings->compiler = optarg;
         return true;
     }
+    if (option == 'I') {
+        if (settings->n_includes == MAX_SETTINGS)
+            return false;
+        settings->includes[settings->n_includes++] = optarg;
+        return true;
+    }
     if (option == 'd') {
         long long deadline;
         if (!parse_number("--deadline", optarg, 1, 3600000, &deadline))
@@ -80,6 +86,8 @@ int compile_load(const char *path, const struct compile_settings *settings, stru
         result = set_compiler(fusion, settings->compiler, error);
     for (size_t i = 0; result == 0 && i < settings->n_defines; i++)
         result = add_define(fusion, settings->defines[i], error);
+    if (result == 0 && settings->n_includes)
+        result = fusiond_fusion_add_include_tree(fusion, NULL, settings->includes, settings->n_includes, error);
     if (result < 0) {
         fusiond_fusion_destroy(fusion);
         return -1;
