@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/error.h"
 #include "client/fusion.h"
 #include "client/fusionctl/compile.h"
 #include "client/fusionctl/print.h"
@@ -27,6 +28,12 @@ bool compile_option(struct compile_settings *settings, int option)
     }
     if (option == 'c') {
         settings->compiler = optarg;
+        return true;
+    }
+    if (option == 'e') {
+        if (settings->n_entries == MAX_SETTINGS)
+            return false;
+        settings->entries[settings->n_entries++] = optarg;
         return true;
     }
     if (option == 'I') {
@@ -73,11 +80,47 @@ static int set_compiler(struct fusiond_fusion *fusion, const char *name, struct 
     return result;
 }
 
+static int fill_from_source(struct fusiond_fusion *fusion, const char *path, const struct compile_settings *settings,
+                            struct fusiond_error *ret_error)
+{
+    char *code;
+    size_t size;
+    struct error error = {0};
+    if (fusion_read_file(path, LIMIT_INLINE, &code, &size, &error) < 0)
+        return error_export(-1, &error, ret_error);
+    int result = fusiond_fusion_set_code(fusion, code, size, true, ret_error);
+    free(code);
+    for (size_t i = 0; result == 0 && i < settings->n_entries; i++)
+        result = fusiond_fusion_add_entry(fusion, settings->entries[i], ret_error);
+    /* There is nothing that tells its outputs. */
+    if (result == 0)
+        result = fusiond_fusion_set_option(fusion, "side_effects_only", "true", ret_error);
+    if (result == 0 && !(fusion->code_path = strdup(path)))
+        abort();
+    return result;
+}
+
+static int load(const char *path, const struct compile_settings *settings, struct fusiond_fusion **ret,
+                struct fusiond_error *error)
+{
+    if (settings->n_entries == 0)
+        return fusiond_fusion_load(path, ret, error);
+    struct fusiond_fusion *fusion = fusiond_fusion_create();
+    if (!fusion)
+        abort();
+    if (fill_from_source(fusion, path, settings, error) < 0) {
+        fusiond_fusion_destroy(fusion);
+        return -1;
+    }
+    *ret = fusion;
+    return 0;
+}
+
 int compile_load(const char *path, const struct compile_settings *settings, struct fusiond_fusion **ret,
                  struct fusiond_error *error)
 {
     struct fusiond_fusion *fusion;
-    if (fusiond_fusion_load(path, &fusion, error) < 0)
+    if (load(path, settings, &fusion, error) < 0)
         return -1;
     int result = 0;
     for (size_t i = 0; result == 0 && i < settings->n_fields; i++)

@@ -22,6 +22,8 @@ struct compile_settings {
     size_t n_defines;
     const char *includes[MAX_SETTINGS];
     size_t n_includes;
+    const char *entries[MAX_SETTINGS]; /* with one, the file is code and no fusion file */
+    size_t n_entries;
     uint32_t deadline_ms;
     enum fusiond_priority priority;
     const char *compiler; /* NULL: the daemon's default */
@@ -30,12 +32,13 @@ struct compile_settings {
     struct dump_settings dump;
 };
 
-#define COMPILE_LETTERS "t:D:I:"
+#define COMPILE_LETTERS "t:D:I:e:"
 #define COMPILE_OPTIONS                                                                                                \
     {"target", required_argument, NULL, 't'}, {"block-size", required_argument, NULL, 'b'},                            \
         {"max-registers", required_argument, NULL, 'r'}, {"index-type", required_argument, NULL, 'i'},                 \
         {"define", required_argument, NULL, 'D'}, {"include", required_argument, NULL, 'I'},                           \
-        {"compiler", required_argument, NULL, 'c'}, {"toolkit-headers", no_argument, NULL, 'T'},                       \
+        {"entry", required_argument, NULL, 'e'}, {"compiler", required_argument, NULL, 'c'},                           \
+        {"toolkit-headers", no_argument, NULL, 'T'},                                                                   \
     {                                                                                                                  \
         "deadline", required_argument, NULL, 'd'                                                                       \
     }
@@ -47,6 +50,7 @@ struct compile_settings {
     "  -D, --define A[=B]    a preprocessor definition\n"                                                              \
     "      --compiler C      which one of the daemon's, by version (13.0) or build\n"                                  \
     "  -I, --include DIR     look here for what the code includes, and send it along\n"                                \
+    "  -e, --entry NAME      FILE is CUDA C++ itself, a whole program with this kernel; may be given again\n"          \
     "      --toolkit-headers let the code include the CUDA toolkit's headers\n"                                        \
     "      --deadline MS     for the compiler (default: the daemon's)\n"
 

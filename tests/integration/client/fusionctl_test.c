@@ -131,6 +131,29 @@ Test(fusionctl, B8_4_why_a_kernel_is_not_found)
     cr_assert_eq(counter("compiles_total"), 1);
 }
 
+Test(fusionctl, a_program_with_headers_of_its_own)
+{
+    char code[256], folder[256], header[256];
+    write_file("parts.h", "#define VALUE 45\n", header);
+    write_file("program.cu", "#include <parts.h>\nextern \"C\" __global__ void k(int *p) { *p = VALUE; }\n", code);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(header, '/') - header), header);
+    RUN(the_daemon, "compile", code, "-t", "sm_90a", "--entry", "k");
+    expect_status(1);
+    expect_err("could not open source file \"parts.h\"");
+    RUN(the_daemon, "explain", code, "-t", "sm_90a", "-e", "k", "-I", folder);
+    expect_status(0);
+    expect_out("parts.h");
+    expect_out("miss");
+    RUN(the_daemon, "compile", code, "-t", "sm_90a", "-e", "k", "-I", folder);
+    expect_status(0);
+    RUN(the_daemon, "explain", code, "-t", "sm_90a", "-e", "k", "-I", folder);
+    expect_out("hit: in memory");
+    write_file("parts.h", "#define VALUE 46\n", header);
+    RUN(the_daemon, "explain", code, "-t", "sm_90a", "-e", "k", "-I", folder);
+    expect_out("miss");
+    expect_out("header parts.h");
+}
+
 Test(fusionctl, B5_2_variants_coexist)
 {
     uint64_t before = counter("compiles_total");
