@@ -224,7 +224,10 @@ Test(compiler, B3_1_name_expressions)
     struct worker_result result = compile();
     cr_assert_eq(result.result, 0, "%s", result.log.at);
     cr_assert_eq(result.n_entries, 3);
-    cr_expect_str_eq(result.entries[1].lowered.at, "_ZN7fusiond2in1gILc97EEEvPc");
+    /* The compiler is given a placeholder for the name, which delivery replaces. */
+    const char *lowered = result.entries[1].lowered.at;
+    cr_expect(strncmp(lowered, "_ZN7fusiond2in64fusiond_entry_01_", 33) == 0 && strstr(lowered, "ILc97EEEvPc"), "%s",
+              lowered);
     /* Types of the fusion in template arguments are seen from outside of the namespace around it. */
     request.entries[0] = text_of(entries[3]);
     request.fusion.n_entries = 1;
