@@ -123,6 +123,11 @@ double tree_cpu_seconds(pid_t root);
 double tree_pss_mib(pid_t root, size_t *ret_count);
 double process_pss_mib(pid_t pid);
 unsigned cores(void);
+/* Keep this process, and those that it starts from now on, on one CPU, and let it go again: virtual CPUs differ in
+ * speed from moment to moment, and a process that wakes up goes back to its own, so that one that is compared with
+ * another gains or loses up to half of its speed by chance. */
+void pin_to_one_cpu(void);
+void unpin(void);
 
 /* ---- many clients ---- */
 

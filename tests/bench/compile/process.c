@@ -22,6 +22,26 @@ unsigned cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : 1;
 }
 
+static cpu_set_t all_cpus;
+
+void pin_to_one_cpu(void)
+{
+    cpu_set_t one;
+    int cpu = sched_getcpu();
+    if (cpu < 0 || sched_getaffinity(0, sizeof all_cpus, &all_cpus) < 0)
+        die("where this process runs is not known");
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) < 0)
+        die("keeping this process on CPU %d", cpu);
+}
+
+void unpin(void)
+{
+    if (sched_setaffinity(0, sizeof all_cpus, &all_cpus) < 0)
+        die("giving this process its CPUs back");
+}
+
 uint64_t process_cpu_ns(pid_t pid)
 {
     char path[300];
