@@ -14,7 +14,7 @@ void bench_scaling(const struct bench *bench)
 {
     struct own_pool pools[MAX_POOLS] = {{.workers = 1}, {.workers = 2}, {.workers = cores()}};
     size_t n = cores() > 2 ? 3 : cores();
-    const struct program *program = &program_block;
+    const struct program *program = bench->quick ? &program_row_sum : &program_block;
     const unsigned rounds = bench->rounds < 5 ? bench->rounds : 5;
     char row[96];
     for (size_t i = 0; i < n; i++) {
@@ -23,7 +23,7 @@ void bench_scaling(const struct bench *bench)
         snprintf(number, sizeof number, "%u", pools[i].workers);
         own_daemon_start(&pools[i].daemon, options);
         struct fusiond_connection *connection = own_daemon_connect(&pools[i].daemon);
-        if (i == 0 && !can_compile(connection, program, "P16"))
+        if (i == 0 && program->toolkit && !can_compile(connection, program, "P16"))
             program = &program_row_sum;
         if (program->toolkit)
             warm_prefix(connection, program, "P16");

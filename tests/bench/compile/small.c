@@ -106,7 +106,8 @@ void bench_small(const struct bench *bench)
 {
     static const struct program *const programs[] = {&program_pointwise, &program_bfloat, &program_row_sum};
     static const char *const one_worker[] = {"--workers", "1", NULL};
-    pin_to_one_cpu();
+    if (!bench->quick)
+        pin_to_one_cpu();
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
         struct own_daemon daemon;
         struct small small = {.program = programs[i]};
@@ -130,5 +131,6 @@ void bench_small(const struct bench *bench)
         fusiond_close(connection);
         own_daemon_stop(&daemon);
     }
-    unpin();
+    if (!bench->quick)
+        unpin();
 }
