@@ -7,6 +7,7 @@
  * NVRTC is loaded in child processes only, each of which plays one part; what they find lies in shared memory.
  */
 #include <errno.h>
+#include <ftw.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -378,6 +379,12 @@ static void take_options(int argc, char **argv)
     }
 }
 
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status, (void)kind, (void)at;
+    return remove(path);
+}
+
 int main(int argc, char **argv)
 {
     char folder[4096];
@@ -398,7 +405,5 @@ int main(int argc, char **argv)
     }
     reap(pid);
     printf("\n%d zygotes, %zu sets of headers: %ld MB PSS together\n", AT_ONCE, n_program_sets, *pss / 1024);
-    char command[4200];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command) ? 1 : 0;
+    return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) ? 1 : 0;
 }
