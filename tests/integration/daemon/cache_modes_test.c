@@ -31,6 +31,7 @@ static void daemon_is_well(void)
 }
 
 TestSuite(cache_modes, .init = setup, .fini = teardown);
+TestSuite(cache_modes_fake, .fini = teardown);
 
 static struct compile_request *kernel_in_mode(struct sample *sample, unsigned number, enum cache_mode mode)
 {
@@ -185,4 +186,27 @@ Test(cache_modes, B8_4_a_daemon_that_compiles_nothing)
     fail_kernel(&wire, kernel_in_mode(&sample, 1, CACHE_MODE_REFRESH), STATUS_FORBIDDEN, "--require-cached");
     cr_assert_eq(compiles(), 0);
     daemon_is_well();
+}
+
+/* Which kernels show their names only a compile finds out, and the daemon that did is gone: the one that must not
+ * compile looks for both keys. */
+Test(cache_modes_fake, B8_4_require_finds_a_kernel_whose_image_shows_names)
+{
+    const struct daemon_options options = {
+        .args = (const char *const[]){"--compiler", FAKE_COMPILER, "--nvrtc", "/shows-names", "--workers", "1", NULL}};
+    struct sample sample;
+    daemon_start(&daemon_, &options);
+    wire_open(&wire, daemon_.socket);
+    struct compile_reply reply = get_kernel(&wire, kernel_in_mode(&sample, 1, CACHE_MODE_USE));
+    cr_assert(reply.outcome == OUTCOME_COMPILED && reply.kernel->n_renamed == 0);
+    wire_close(&wire);
+    daemon_stop_in_order(&daemon_);
+    daemon_restart(&daemon_, &options);
+    wire_open(&wire, daemon_.socket);
+    cr_assert_eq(get_kernel(&wire, kernel_in_mode(&sample, 1, CACHE_MODE_REQUIRE)).outcome, OUTCOME_HIT_DATABASE);
+    fail_kernel(&wire, kernel_in_mode(&sample, 2, CACHE_MODE_REQUIRE), STATUS_CACHE_MISS, NULL);
+    struct stats_reply stats = wire_stats(daemon_.socket);
+    cr_assert(stats.compiles_total == 0 && stats.misses_refused_total == 1);
+    wire_close(&wire);
+    daemon_stop_in_order(&daemon_);
 }
