@@ -107,14 +107,14 @@ void zygote_process_finish(struct zygote_process *zygote)
 
 struct job_header heavy_header(msgpack_zone *zone)
 {
-    enum { TEMPLATES = 4000, ROOM = 200 };
-    char *text = msgpack_zone_malloc(zone, (TEMPLATES + 9) * ROOM);
+    enum { TEMPLATES = 4000, SLOW = 128, ROOM = 200 };
+    char *text = msgpack_zone_malloc(zone, (TEMPLATES + SLOW + 1) * ROOM);
     cr_assert(text != NULL);
     /* What the compiler computes itself takes it a while, and is not computed again from a precompiled header. */
     size_t used = (size_t)snprintf(text, ROOM,
                                    "template <int n> __device__ constexpr int slow(int i) { return i < 2 ? i : "
                                    "slow<n>(i - 1) + slow<n>(i - 2); }\n");
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < SLOW; i++)
         used += (size_t)snprintf(text + used, ROOM, "static_assert(slow<%d>(20) == 6765, \"\");\n", i);
     for (int i = 0; i < TEMPLATES; i++)
         used +=
