@@ -41,7 +41,7 @@ static const struct driver *driver;
 static struct program_setup setup;
 static uint64_t inputs[2], output;
 
-static void die(const char *what, const struct error *error)
+static _Noreturn void die(const char *what, const struct error *error)
 {
     fprintf(stderr, "tier-proof: %s: %s\n", what, error->text);
     exit(1);
@@ -264,7 +264,10 @@ static void open_device(void)
     int device;
     unsigned capability;
     void *context;
-    if (!(driver = driver_get(&error)) || driver_default_device(driver, &device, &error) < 0 ||
+    driver = driver_get(&error);
+    if (!driver)
+        die("no device", &error);
+    if (driver_default_device(driver, &device, &error) < 0 ||
         driver_capability(driver, device, &capability, &error) < 0)
         die("no device", &error);
     call("cuDevicePrimaryCtxRetain", driver->primary_context_retain(&context, device));

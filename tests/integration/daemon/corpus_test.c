@@ -222,6 +222,14 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct section *)a)->name, ((const struct section *)b)->name);
 }
 
+/* An image lies in a frame as it comes, at any address. */
+static Elf64_Shdr section_at(struct bytes image, const Elf64_Ehdr *header, unsigned i)
+{
+    Elf64_Shdr section;
+    memcpy(&section, image.at + header->e_shoff + i * sizeof section, sizeof section);
+    return section;
+}
+
 /* The functions of a cubin, by name. */
 static size_t list_code(struct bytes image, struct section *ret, size_t room)
 {
@@ -229,14 +237,13 @@ static size_t list_code(struct bytes image, struct section *ret, size_t room)
     size_t n = 0;
     cr_assert_gt(image.size, sizeof header);
     memcpy(&header, image.at, sizeof header);
-    const Elf64_Shdr *sections = (const void *)(image.at + header.e_shoff);
-    const char *names = (const char *)image.at + sections[header.e_shstrndx].sh_offset;
+    const char *names = (const char *)image.at + section_at(image, &header, header.e_shstrndx).sh_offset;
     for (unsigned i = 0; i < header.e_shnum; i++) {
-        if (sections[i].sh_type != SHT_PROGBITS || strncmp(names + sections[i].sh_name, ".text.", 6) != 0)
+        Elf64_Shdr section = section_at(image, &header, i);
+        if (section.sh_type != SHT_PROGBITS || strncmp(names + section.sh_name, ".text.", 6) != 0)
             continue;
         cr_assert_lt(n, room);
-        ret[n++] =
-            (struct section){names + sections[i].sh_name, {image.at + sections[i].sh_offset, sections[i].sh_size}};
+        ret[n++] = (struct section){names + section.sh_name, {image.at + section.sh_offset, section.sh_size}};
     }
     qsort(ret, n, sizeof *ret, by_name);
     return n;
